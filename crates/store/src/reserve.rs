@@ -1,0 +1,52 @@
+//! Disk space set aside in a file of zeros. On a full disk it is released, so that what must be written to get
+//! out of that state finds room. It does not detect the full disk.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::PathBuf,
+};
+
+use crate::files::create_private;
+
+const CHUNK: [u8; 64 << 10] = [0; 64 << 10];
+
+pub(crate) struct Reserve {
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Reserve {
+    pub(crate) fn new(path: PathBuf, bytes: u64) -> Self {
+        Self { path, bytes }
+    }
+
+    /// Sets the space aside, unless that has been done.
+    pub(crate) fn secure(&self) -> io::Result<()> {
+        if fs::metadata(&self.path).is_ok_and(|present| present.len() >= self.bytes) {
+            return Ok(());
+        }
+        self.fill().inspect_err(|_| self.release())
+    }
+
+    /// Gives the space back.
+    pub(crate) fn release(&self) {
+        if let Err(error) = fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %self.path.display(), %error, "cannot release the disk reserve");
+        }
+    }
+
+    /// Zeros are really written: a file that is only made longer takes no space.
+    fn fill(&self) -> io::Result<()> {
+        let mut file: File = create_private(&self.path)?;
+        let mut missing = self.bytes;
+        while missing > 0 {
+            let chunk = missing.min(CHUNK.len() as u64);
+            file.write_all(CHUNK.get(..chunk as usize).unwrap_or(&CHUNK))?;
+            missing -= chunk;
+        }
+        file.sync_all()
+    }
+}
