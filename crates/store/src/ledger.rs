@@ -209,11 +209,13 @@ impl<F> Ledger<F> {
     }
 }
 
+type Key = (Space, Arc<str>);
+
 /// A plan in the making.
 struct Drafting<'a, F> {
     ledger: &'a Ledger<F>,
     /// What the earlier writes of the batch left at a path.
-    pending: HashMap<(Space, Arc<str>), Option<Arc<Entry<F>>>>,
+    pending: HashMap<Key, Option<Arc<Entry<F>>>>,
     events: Vec<Happening<F>>,
 }
 

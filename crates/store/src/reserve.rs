@@ -9,7 +9,7 @@ use std::{
 
 use crate::files::create_private;
 
-const CHUNK: [u8; 64 << 10] = [0; 64 << 10];
+static CHUNK: [u8; 64 << 10] = [0; 64 << 10];
 
 pub(crate) struct Reserve {
     path: PathBuf,
