@@ -1,0 +1,461 @@
+//! The objects of one kind in one logical cluster: create, update and delete with all rules, read-decide-commit
+//! with compare-and-swap. It knows nothing of HTTP; the verbs and the server's own controllers both stand on it.
+
+use std::sync::Arc;
+
+use bellwether_store::{Change as StoreChange, CommitError, Entry, Expect, Revision, Space, Write};
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::kinds;
+use crate::meta;
+use crate::object::{Canonical, Head, Meta, Object, lookup, parse, text};
+use crate::options::{DeleteOptions, Effect, Preconditions, Propagation, parse_revision};
+use crate::registry::{Change, Resource, Subresource};
+use crate::server::{Cluster, Server};
+use crate::status::{Answer, Refusal};
+use crate::times;
+
+/// How often a write that lost a race is tried again before the client is told.
+const RACES: usize = 20;
+/// How many generated names are tried.
+const GENERATED_NAMES: usize = 8;
+/// The largest object that is kept.
+const OBJECT_LIMIT: usize = 1536 * 1024;
+
+/// A stored object.
+pub(crate) type Stored = Arc<Entry<Head>>;
+
+/// The objects of one kind in one logical cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct Collection<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) resource: &'a Resource,
+}
+
+/// Where an object is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Location<'a> {
+    /// Empty for kinds of cluster scope.
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+}
+
+impl Location<'_> {
+    /// The key in the store; keys sort by namespace, then name.
+    pub(crate) fn path(&self) -> String {
+        if self.namespace.is_empty() {
+            self.name.to_owned()
+        } else {
+            format!("{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+/// What an update asks for, beside the new object.
+#[derive(Clone, Copy)]
+pub(crate) struct UpdateRequest {
+    pub(crate) effect: Effect,
+    pub(crate) subresource: Option<Subresource>,
+}
+
+/// The bytes of an object after a write, and how it came about.
+pub(crate) struct Written {
+    pub(crate) bytes: Bytes,
+    pub(crate) created: bool,
+}
+
+/// What a delete left behind.
+pub(crate) enum Deleted {
+    /// The object is gone; this is its last state.
+    Gone(Bytes),
+    /// Finalizers hold it back; this is its state.
+    Pending(Bytes),
+}
+
+/// What a delete does to an object, decided.
+enum Deletion {
+    Remove(Object),
+    Mark(Object),
+    /// Already marked, nothing to change.
+    Wait,
+}
+
+impl Collection<'_> {
+    /// The keyspace of these objects.
+    pub(crate) fn space(&self) -> Space {
+        self.cluster.space(&self.resource.storage.space)
+    }
+
+    /// A stored object, if it is there.
+    pub(crate) fn find(&self, at: Location<'_>) -> Option<Stored> {
+        self.server.store.get(&self.space(), &at.path())
+    }
+
+    fn missing(&self, at: Location<'_>) -> Refusal {
+        Refusal::not_found(self.resource.qualified(), at.name)
+    }
+
+    /// Creates an object that is in its stored form and in the shape of its kind.
+    pub(crate) async fn create(
+        &self,
+        namespace: &str,
+        mut object: Object,
+        effect: Effect,
+    ) -> Answer<Written> {
+        self.check_namespace(namespace, &object)?;
+        let base = object.meta_str("generateName").to_owned();
+        let generated = object.name().is_empty() && !base.is_empty();
+        meta::begin(&mut object, self.server.clock.now());
+        for _ in 0..GENERATED_NAMES {
+            let mut candidate = object.clone();
+            if generated {
+                candidate.meta_mut().insert("name".into(), meta::generate_name(&base).into());
+            }
+            self.prepare_new(&mut candidate)?;
+            let canonical = Canonical::of(&candidate);
+            let at = Location { namespace, name: candidate.name() };
+            if effect == Effect::DryRun {
+                if self.find(at).is_none() {
+                    return Ok(Written { bytes: unstamped(&candidate), created: true });
+                }
+            } else {
+                match self.commit(at, Expect::Absent, StoreChange::Put(canonical.into_draft())).await {
+                    Ok(stored) => {
+                        self.check_namespace_remains(at).await?;
+                        return Ok(Written { bytes: stored.value().clone(), created: true });
+                    }
+                    Err(Lost::Race(_)) => {}
+                    Err(Lost::Refused(refusal)) => return Err(refusal),
+                }
+            }
+            if !generated {
+                return Err(Refusal::already_exists(self.resource.qualified(), at.name));
+            }
+        }
+        Err(Refusal::name_not_generated(self.resource.qualified(), &base))
+    }
+
+    fn prepare_new(&self, object: &mut Object) -> Answer<()> {
+        let rules = &self.resource.rules;
+        (rules.default)(object);
+        (rules.prepare_create)(object);
+        let mut errors = meta::validate(object, self.resource);
+        errors.extend((rules.validate)(
+            object,
+            Change { resource: self.resource, old: None, subresource: None },
+        ));
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::invalid(self.resource.qualified_kind(), object.name(), &errors))
+    }
+
+    /// Changes an object: `produce` makes the new one (in its stored form) from the one that is there.
+    pub(crate) async fn update(
+        &self,
+        at: Location<'_>,
+        request: UpdateRequest,
+        mut produce: impl FnMut(Option<&Object>) -> Answer<Object>,
+    ) -> Answer<Written> {
+        for _ in 0..RACES {
+            let Some(stored) = self.find(at) else {
+                let creates = self.resource.rules.create_on_update && request.subresource.is_none();
+                if !creates {
+                    return Err(self.missing(at));
+                }
+                let object = produce(None)?;
+                if !object.uid().is_empty() {
+                    return Err(self.wrong_uid(at, object.uid(), ""));
+                }
+                match self.create(at.namespace, object, request.effect).await {
+                    Err(refusal) if refusal.reason() == "AlreadyExists" => continue,
+                    outcome => return outcome,
+                }
+            };
+            let old = parse(stored.value());
+            let object = produce(Some(&old))?;
+            match self.replace(at, request, &stored, &old, object).await {
+                Ok(written) => return Ok(written),
+                Err(Lost::Race(_)) => {}
+                Err(Lost::Refused(refusal)) => return Err(refusal),
+            }
+        }
+        Err(Refusal::modified(self.resource.qualified(), at.name))
+    }
+
+    async fn replace(
+        &self,
+        at: Location<'_>,
+        request: UpdateRequest,
+        stored: &Stored,
+        old: &Object,
+        mut object: Object,
+    ) -> Result<Written, Lost> {
+        self.check_precondition(at, &object, old)?;
+        let rules = &self.resource.rules;
+        meta::carry_over(&mut object, old);
+        (rules.prepare_update)(&mut object, old, request.subresource);
+        (rules.default)(&mut object);
+        let mut errors = meta::validate_update(&object, old);
+        errors.extend(meta::validate(&object, self.resource));
+        errors.extend((rules.validate)(
+            &object,
+            Change { resource: self.resource, old: Some(old), subresource: request.subresource },
+        ));
+        if !errors.is_empty() {
+            return Err(Refusal::invalid(self.resource.qualified_kind(), at.name, &errors).into());
+        }
+
+        let canonical = Canonical::of(&object);
+        let unchanged = canonical.bytes == Canonical::of(old).bytes;
+        if is_released(&object, old) {
+            let revision = stored.revision().to_string();
+            let bytes = canonical.stamped(&revision);
+            if request.effect == Effect::Keep {
+                let change = StoreChange::Delete(canonical.into_draft());
+                self.commit(at, Expect::At(stored.revision()), change).await?;
+            }
+            return Ok(Written { bytes, created: false });
+        }
+        // A write that changes nothing leaves no trace: no revision, no event.
+        if unchanged {
+            return Ok(Written { bytes: stored.value().clone(), created: false });
+        }
+        if request.effect == Effect::DryRun {
+            let bytes = canonical.stamped(&stored.revision().to_string());
+            return Ok(Written { bytes, created: false });
+        }
+        let change = StoreChange::Put(canonical.into_draft());
+        let stored = self.commit(at, Expect::At(stored.revision()), change).await?;
+        Ok(Written { bytes: stored.value().clone(), created: false })
+    }
+
+    /// The resourceVersion and uid in an update are what its author saw; they must still hold.
+    fn check_precondition(&self, at: Location<'_>, object: &Object, old: &Object) -> Answer<()> {
+        if !object.uid().is_empty() && object.uid() != old.uid() {
+            return Err(self.wrong_uid(at, object.uid(), old.uid()));
+        }
+        let seen = match object.meta_str("resourceVersion") {
+            "" => 0,
+            text => parse_revision(text)?,
+        };
+        if seen == 0 {
+            if self.resource.rules.unconditional_update {
+                return Ok(());
+            }
+            let error = crate::field::FieldError::invalid(
+                "metadata.resourceVersion",
+                0,
+                "must be specified for an update",
+            );
+            return Err(Refusal::invalid(self.resource.qualified(), at.name, &[error]));
+        }
+        if old.meta_str("resourceVersion") == seen.to_string() {
+            return Ok(());
+        }
+        Err(Refusal::modified(self.resource.qualified(), at.name))
+    }
+
+    fn wrong_uid(&self, at: Location<'_>, asked: &str, found: &str) -> Refusal {
+        let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {found}");
+        Refusal::conflict(self.resource.qualified(), at.name, why)
+    }
+
+    /// Deletes an object, or marks it as being deleted while finalizers hold it back.
+    pub(crate) async fn delete(&self, at: Location<'_>, options: &DeleteOptions) -> Answer<Deleted> {
+        if self.is_namespaces() && kinds::is_immortal(at.name) {
+            let why = "this namespace may not be deleted";
+            return Err(Refusal::forbidden(self.resource.qualified(), at.name, why));
+        }
+        for _ in 0..RACES {
+            let stored = self.find(at).ok_or_else(|| self.missing(at))?;
+            let old = parse(stored.value());
+            self.check_delete_preconditions(at, &options.preconditions, &old)?;
+            let (object, gone) = match self.decide_deletion(&old, options) {
+                Deletion::Wait => return Ok(Deleted::Pending(stored.value().clone())),
+                Deletion::Remove(object) => (object, true),
+                Deletion::Mark(object) => (object, false),
+            };
+            let canonical = Canonical::of(&object);
+            let bytes = if options.effect == Effect::DryRun {
+                canonical.stamped(&stored.revision().to_string())
+            } else {
+                let draft = canonical.into_draft();
+                let change = if gone { StoreChange::Delete(draft) } else { StoreChange::Put(draft) };
+                match self.commit(at, Expect::At(stored.revision()), change).await {
+                    Ok(stored) => stored.value().clone(),
+                    Err(Lost::Race(_)) => continue,
+                    Err(Lost::Refused(refusal)) => return Err(refusal),
+                }
+            };
+            return Ok(if gone { Deleted::Gone(bytes) } else { Deleted::Pending(bytes) });
+        }
+        Err(Refusal::modified(self.resource.qualified(), at.name))
+    }
+
+    fn check_delete_preconditions(
+        &self,
+        at: Location<'_>,
+        preconditions: &Preconditions,
+        old: &Object,
+    ) -> Answer<()> {
+        let check = |what: &str, asked: &Option<String>, found: &str, hint: &str| match asked {
+            Some(asked) if asked != found => Err(if self.is_namespaces() {
+                Refusal::conflict(
+                    self.resource.qualified(),
+                    at.name,
+                    format!("Precondition failed: {what} in precondition: {asked}, {what} in object meta: {found}"),
+                )
+            } else {
+                Refusal::conflict(
+                    self.resource.qualified_kind(),
+                    at.name,
+                    format!("the {what} in the precondition ({asked}) does not match the {what} in record ({found}). The object might have been {hint}"),
+                )
+            }),
+            _ => Ok(()),
+        };
+        check("UID", &preconditions.uid, old.uid(), "deleted and then recreated")?;
+        let revision = old.meta_str("resourceVersion");
+        check("ResourceVersion", &preconditions.resource_version, revision, "modified")
+    }
+
+    fn decide_deletion(&self, old: &Object, options: &DeleteOptions) -> Deletion {
+        let mut object = old.clone();
+        let finalizers = finalizers_for(old, options.propagation);
+        object.set_finalizers(finalizers);
+        let held_by_content = self.is_namespaces() && has_content_finalizers(old);
+        if object.finalizers().is_empty() && !held_by_content {
+            return Deletion::Remove(object);
+        }
+        if old.is_being_deleted() {
+            let settled = held_by_content || object.finalizers() == old.finalizers();
+            return if settled { Deletion::Wait } else { Deletion::Mark(object) };
+        }
+        if old.generation() > 0 {
+            object.set_generation(old.generation() + 1);
+        }
+        let now = times::seconds(self.server.clock.now());
+        object.meta_mut().insert("deletionTimestamp".into(), now.into());
+        if self.is_namespaces() {
+            if let Some(Value::Object(status)) = object.get_mut("status") {
+                status.insert("phase".into(), kinds::TERMINATING.into());
+            }
+        } else {
+            object.meta_mut().insert("deletionGracePeriodSeconds".into(), 0.into());
+        }
+        Deletion::Mark(object)
+    }
+
+    fn is_namespaces(&self) -> bool {
+        self.resource.group.is_empty() && self.resource.plural == "namespaces"
+    }
+
+    /// New objects need a namespace that is there and not on its way out.
+    fn check_namespace(&self, namespace: &str, object: &Object) -> Answer<()> {
+        if !self.resource.is_namespaced() {
+            return Ok(());
+        }
+        let Some(stored) = self.cluster.namespace(self.server, namespace) else {
+            return Err(Refusal::not_found(kinds::NAMESPACES, namespace));
+        };
+        // Only a namespace that is being deleted is terminating; the head knows without parsing the object.
+        if stored.facts().deleting {
+            let name = object.name();
+            return Err(Refusal::namespace_terminating(self.resource.qualified(), name, namespace));
+        }
+        Ok(())
+    }
+
+    /// An object that was committed while its namespace finished terminating would be left behind for ever.
+    async fn check_namespace_remains(&self, at: Location<'_>) -> Answer<()> {
+        if !self.resource.is_namespaced() || self.cluster.namespace(self.server, at.namespace).is_some() {
+            return Ok(());
+        }
+        if let Some(stored) = self.find(at) {
+            let draft = Canonical::of(&parse(stored.value())).into_draft();
+            let _ = self.commit(at, Expect::Any, StoreChange::Delete(draft)).await;
+        }
+        Err(Refusal::not_found(kinds::NAMESPACES, at.namespace))
+    }
+
+    async fn commit(&self, at: Location<'_>, expect: Expect, change: StoreChange) -> Result<Stored, Lost> {
+        let write = Write { space: self.space(), path: at.path().into(), expect, change };
+        self.server.store.commit(write).await.map_err(|error| match error {
+            CommitError::Conflict { current } => Lost::Race(current.map(|entry| entry.revision())),
+            CommitError::TooLarge { .. } => Refusal::too_large(OBJECT_LIMIT).into(),
+            CommitError::ReadOnly { reason } => {
+                Refusal::internal(format!("nothing can be written: {reason}")).into()
+            }
+            CommitError::Closed => Refusal::unavailable(
+                "the server is shutting down",
+                std::time::Duration::from_secs(1),
+            )
+            .into(),
+        })
+    }
+}
+
+/// Why a commit did not happen.
+pub(crate) enum Lost {
+    /// Somebody else was first; what is there now.
+    Race(#[allow(dead_code)] Option<Revision>),
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Lost {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// The object as a dry run answers with it: it has no revision, because it was never kept.
+fn unstamped(object: &Object) -> Bytes {
+    let mut value = object.clone();
+    value.meta_mut().remove("resourceVersion");
+    serde_json::to_vec(&value).unwrap_or_default().into()
+}
+
+fn has_content_finalizers(object: &Object) -> bool {
+    lookup(object, "spec.finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+}
+
+/// Whether an update took the last finalizer from an object that is being deleted.
+fn is_released(object: &Object, old: &Object) -> bool {
+    let grace = old.meta().and_then(|meta| meta.get("deletionGracePeriodSeconds")).and_then(Value::as_i64);
+    old.is_being_deleted()
+        && object.finalizers().is_empty()
+        && grace.unwrap_or(0) == 0
+        && !(text(object, "kind") == "Namespace" && has_content_finalizers(object))
+}
+
+/// The finalizers an object has once its deletion begins.
+fn finalizers_for(object: &Object, propagation: Option<Propagation>) -> Vec<String> {
+    let own = object.finalizers();
+    let propagation = propagation.unwrap_or({
+        if own.contains(&meta::ORPHAN) {
+            Propagation::Orphan
+        } else if own.contains(&meta::FOREGROUND) {
+            Propagation::Foreground
+        } else {
+            Propagation::Background
+        }
+    });
+    let mut finalizers: Vec<String> = own
+        .iter()
+        .filter(|finalizer| ![meta::ORPHAN, meta::FOREGROUND].contains(finalizer))
+        .map(|finalizer| (*finalizer).to_owned())
+        .collect();
+    match propagation {
+        Propagation::Background => {}
+        Propagation::Foreground => finalizers.push(meta::FOREGROUND.into()),
+        Propagation::Orphan => finalizers.push(meta::ORPHAN.into()),
+    }
+    // The same finalizers in another order are the same.
+    let mut sorted = (finalizers.clone(), own.iter().map(|finalizer| (*finalizer).to_owned()).collect::<Vec<_>>());
+    sorted.0.sort_unstable();
+    sorted.1.sort_unstable();
+    if sorted.0 == sorted.1 { own.into_iter().map(str::to_owned).collect() } else { finalizers }
+}

@@ -1,0 +1,181 @@
+//! From the bytes of a request body to a JSON value: JSON or YAML, at most 3 MiB, a bounded depth, and a note of
+//! every key that stands twice (the value keeps the last, as Kubernetes does).
+
+use std::fmt;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::negotiate::Encoding;
+use crate::status::{Answer, Refusal};
+
+/// The largest request body.
+pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// Reads a body to its end, but no further than the limit.
+pub(crate) async fn read_body<B>(body: B) -> Answer<Bytes>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            Err(Refusal::too_large(BODY_LIMIT))
+        }
+        Err(error) => Err(Refusal::bad_request(format!("the request body could not be read: {error}"))),
+    }
+}
+
+/// A decoded body.
+pub(crate) struct Decoded {
+    pub(crate) value: Value,
+    /// Paths of keys that stand more than once in their object.
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// Decodes a body; the error says in words what is wrong with the text.
+pub(crate) fn decode(bytes: &[u8], encoding: Encoding) -> Result<Decoded, String> {
+    let mut duplicates = Vec::new();
+    let path = String::new();
+    let value = match encoding {
+        Encoding::Json => {
+            let mut json = serde_json::Deserializer::from_slice(bytes);
+            let value = Node { path: &path, duplicates: &mut duplicates }
+                .deserialize(&mut json)
+                .and_then(|value| json.end().map(|()| value));
+            value.map_err(|error| error.to_string())?
+        }
+        Encoding::Yaml => {
+            let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+            serde_saphyr::from_str::<Value>(text).map_err(|error| error.to_string())?
+        }
+    };
+    Ok(Decoded { value, duplicates })
+}
+
+/// One value on its way in, with the path that leads to it.
+struct Node<'a> {
+    path: &'a str,
+    duplicates: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        serde_json::Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a JSON number"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        loop {
+            let path = format!("{}[{}]", self.path, items.len());
+            match access.next_element_seed(Node { path: &path, duplicates: self.duplicates })? {
+                Some(item) => items.push(item),
+                None => return Ok(Value::Array(items)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
+            let value = access.next_value_seed(Node { path: &path, duplicates: self.duplicates })?;
+            if map.insert(key, value).is_some() {
+                if self.duplicates.len() >= 100 {
+                    return Err(A::Error::custom("more than 100 duplicate fields"));
+                }
+                self.duplicates.push(path);
+            }
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_two_equal_keys_counts_and_both_are_named() {
+        let decoded =
+            decode(br#"{"a":1,"spec":{"x":1,"x":2},"l":[{"k":1,"k":2}]}"#, Encoding::Json).unwrap();
+        assert_eq!(decoded.value, serde_json::json!({"a": 1, "spec": {"x": 2}, "l": [{"k": 2}]}));
+        assert_eq!(decoded.duplicates, ["spec.x", "l[0].k"]);
+    }
+
+    #[test]
+    fn text_that_is_no_value_is_refused() {
+        let deep = "[".repeat(100_000);
+        for text in ["", "{", "{]", "nul", "{\"a\":1}x", deep.as_str()] {
+            assert!(decode(text.as_bytes(), Encoding::Json).is_err(), "{:.20}", text);
+        }
+        assert!(decode(b"\xff\xfe", Encoding::Yaml).is_err());
+        assert!(decode(b"a: [1, 2", Encoding::Yaml).is_err());
+    }
+
+    #[test]
+    fn numbers_keep_their_kind() {
+        let decoded = decode(b"[1, -1, 18446744073709551615, 1.5]", Encoding::Json).unwrap();
+        assert_eq!(decoded.value, serde_json::json!([1, -1, 18_446_744_073_709_551_615_u64, 1.5]));
+    }
+
+    #[test]
+    fn yaml_becomes_the_same_value() {
+        let decoded = decode(b"a: 1\nb: [x, 'y']\nc: {d: null, e: true}\n", Encoding::Yaml).unwrap();
+        assert_eq!(
+            decoded.value,
+            serde_json::json!({"a": 1, "b": ["x", "y"], "c": {"d": null, "e": true}})
+        );
+    }
+
+    #[test]
+    fn a_yaml_bomb_is_refused_not_expanded() {
+        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for level in 1..12 {
+            let refer = vec![format!("*a{}", level - 1); 10].join(", ");
+            bomb.push_str(&format!("a{level}: &a{level} [{refer}]\n"));
+        }
+        assert!(decode(bomb.as_bytes(), Encoding::Yaml).is_err());
+    }
+}

@@ -1,0 +1,251 @@
+//! Discovery: which groups, versions and resources there are, in the plain form and in the aggregated one.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::body::Body;
+use crate::negotiate::{Convertible, Encoding, accept, wants_aggregated_discovery};
+use crate::registry::{Registry, Resource, group_version};
+use crate::request::Root;
+use crate::server::page_not_found;
+use crate::status::{Answer, Refusal};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const VERBS: [&str; 8] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// Answers with a document, if it is asked for by reading.
+pub(crate) fn document(parts: &Parts, document: Value) -> Answer<Response<Body>> {
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        return Err(Refusal::method_not_allowed());
+    }
+    let accepted = accept(&parts.headers, Convertible::No)?;
+    let (bytes, media) = match accepted.encoding {
+        Encoding::Json => (serde_json::to_vec(&document).unwrap_or_default(), "application/json"),
+        Encoding::Yaml => (crate::verbs::to_yaml(&document).into_bytes(), "application/yaml"),
+    };
+    let mut response = Response::new(Body::from(bytes));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    Ok(response)
+}
+
+/// `/`
+pub(crate) fn index(registry: &Registry) -> Value {
+    let mut paths = vec!["/api".to_owned(), "/apis".to_owned()];
+    for (group, versions) in registry.groups() {
+        if !group.is_empty() {
+            paths.push(format!("/apis/{group}"));
+        }
+        for version in versions {
+            paths.push(match group {
+                "" => format!("/api/{version}"),
+                group => format!("/apis/{group}/{version}"),
+            });
+        }
+    }
+    paths.extend(["/healthz", "/livez", "/readyz", "/version"].map(str::to_owned));
+    paths.sort();
+    json!({"paths": paths})
+}
+
+/// `/api` and `/apis`
+pub(crate) fn groups(parts: &Parts, registry: &Registry, root: Root) -> Answer<Response<Body>> {
+    if wants_aggregated_discovery(&parts.headers) {
+        return aggregated(parts, registry, root);
+    }
+    let plain = match root {
+        Root::Core => json!({
+            "kind": "APIVersions",
+            "versions": ["v1"],
+            "serverAddressByClientCIDRs": [],
+        }),
+        Root::Named => json!({
+            "kind": "APIGroupList",
+            "apiVersion": "v1",
+            "groups": registry
+                .groups()
+                .into_iter()
+                .filter(|(group, _)| !group.is_empty())
+                .map(|(group, versions)| group_document(group, &versions))
+                .collect::<Vec<_>>(),
+        }),
+    };
+    document(parts, plain)
+}
+
+fn group_document(group: &str, versions: &[&str]) -> Value {
+    let named = |version: &&str| json!({"groupVersion": group_version(group, version), "version": version});
+    json!({
+        "name": group,
+        "versions": versions.iter().map(named).collect::<Vec<_>>(),
+        "preferredVersion": versions.first().map(named),
+    })
+}
+
+/// `/apis/<group>`
+pub(crate) fn group(parts: &Parts, registry: &Registry, group: &str) -> Answer<Response<Body>> {
+    let groups = registry.groups();
+    let Some((name, versions)) = groups.iter().find(|(name, _)| *name == group && !name.is_empty()) else {
+        return Ok(page_not_found());
+    };
+    let mut found = group_document(name, versions);
+    found["kind"] = "APIGroup".into();
+    found["apiVersion"] = "v1".into();
+    document(parts, found)
+}
+
+/// `/api/v1` and `/apis/<group>/<version>`
+pub(crate) fn resources(
+    parts: &Parts,
+    registry: &Registry,
+    group: &str,
+    version: &str,
+) -> Answer<Response<Body>> {
+    let mut listed = Vec::new();
+    for resource in of_version(registry, group, version) {
+        let mut entry = json!({
+            "name": resource.plural,
+            "singularName": resource.singular,
+            "namespaced": resource.is_namespaced(),
+            "kind": resource.kind,
+            "verbs": VERBS,
+            "storageVersionHash": storage_version_hash(resource),
+        });
+        add_names(&mut entry, resource);
+        listed.push(entry);
+        for subresource in &resource.subresources {
+            listed.push(json!({
+                "name": format!("{}/{}", resource.plural, subresource.name()),
+                "singularName": "",
+                "namespaced": resource.is_namespaced(),
+                "kind": resource.kind,
+                "verbs": subresource_verbs(subresource.name()),
+            }));
+        }
+    }
+    if listed.is_empty() {
+        return Ok(page_not_found());
+    }
+    let found = json!({
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version(group, version),
+        "resources": listed,
+    });
+    document(parts, found)
+}
+
+fn subresource_verbs(name: &str) -> &'static [&'static str] {
+    // A namespace's finalizers can only be replaced.
+    if name == "finalize" { &["update"] } else { &SUBRESOURCE_VERBS }
+}
+
+fn add_names(entry: &mut Value, resource: &Resource) {
+    if !resource.short_names.is_empty() {
+        entry["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        entry["categories"] = json!(resource.categories);
+    }
+}
+
+fn of_version<'r>(
+    registry: &'r Registry,
+    group: &str,
+    version: &str,
+) -> impl Iterator<Item = &'r Arc<Resource>> {
+    registry.all().iter().filter(move |resource| resource.group == group && resource.version == version)
+}
+
+/// A fingerprint of the form in which a kind is stored.
+fn storage_version_hash(resource: &Resource) -> String {
+    let (group, version) = match resource.storage.api_version.split_once('/') {
+        Some((group, version)) => (group, version),
+        None => ("", resource.storage.api_version.as_str()),
+    };
+    let digest = Sha256::digest(format!("{group}/{version}/{}", resource.kind));
+    base64::engine::general_purpose::STANDARD.encode(digest.get(..8).unwrap_or_default())
+}
+
+fn aggregated(parts: &Parts, registry: &Registry, root: Root) -> Answer<Response<Body>> {
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        return Err(Refusal::method_not_allowed());
+    }
+    let items: Vec<Value> = registry
+        .groups()
+        .into_iter()
+        .filter(|(group, _)| group.is_empty() == (root == Root::Core))
+        .map(|(group, versions)| {
+            let versions: Vec<Value> = versions
+                .into_iter()
+                .map(|version| {
+                    json!({
+                        "version": version,
+                        "resources": of_version(registry, group, version)
+                            .map(|resource| aggregated_resource(resource))
+                            .collect::<Vec<_>>(),
+                        "freshness": "Current",
+                    })
+                })
+                .collect();
+            let metadata = if group.is_empty() {
+                json!({"creationTimestamp": null})
+            } else {
+                json!({"name": group, "creationTimestamp": null})
+            };
+            json!({"metadata": metadata, "versions": versions})
+        })
+        .collect();
+    let list = json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    });
+    let bytes = serde_json::to_vec(&list).unwrap_or_default();
+    let etag: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02X}")).collect();
+    let etag = HeaderValue::from_str(&format!("\"{etag}\"")).unwrap_or(HeaderValue::from_static("\"\""));
+    let known = parts.headers.get(header::IF_NONE_MATCH) == Some(&etag);
+    let mut response = Response::new(if known { Body::empty() } else { Body::from(bytes) });
+    if known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
+    headers.insert(header::ETAG, etag);
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    Ok(response)
+}
+
+fn aggregated_resource(resource: &Resource) -> Value {
+    let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+    let mut entry = json!({
+        "resource": resource.plural,
+        "responseKind": kind,
+        "scope": if resource.is_namespaced() { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular,
+        "verbs": VERBS,
+    });
+    add_names(&mut entry, resource);
+    if !resource.subresources.is_empty() {
+        entry["subresources"] = resource
+            .subresources
+            .iter()
+            .map(|subresource| {
+                json!({
+                    "subresource": subresource.name(),
+                    "responseKind": kind,
+                    "verbs": subresource_verbs(subresource.name()),
+                })
+            })
+            .collect();
+    }
+    entry
+}

@@ -1,0 +1,113 @@
+//! What is wrong with a field of an object, in the words that Kubernetes uses and clients compare.
+
+use serde_json::Value;
+
+/// The ways in which a field can be wrong; each is a `reason` of a Status cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    Required,
+    Invalid,
+    NotSupported,
+    Duplicate,
+    Forbidden,
+    TooLong,
+    TooMany,
+}
+
+impl Wrong {
+    /// The `reason` of the Status cause.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Duplicate => "Duplicate value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+        }
+    }
+}
+
+/// One thing that is wrong with one field.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FieldError {
+    pub(crate) wrong: Wrong,
+    pub(crate) field: String,
+    value: Option<Value>,
+    detail: String,
+}
+
+impl FieldError {
+    fn new(wrong: Wrong, field: impl Into<String>, value: Option<Value>, detail: impl Into<String>) -> Self {
+        Self { wrong, field: field.into(), value, detail: detail.into() }
+    }
+
+    pub(crate) fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(Wrong::Required, field, None, detail)
+    }
+
+    pub(crate) fn invalid(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(Wrong::Invalid, field, Some(value.into()), detail)
+    }
+
+    pub(crate) fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(Wrong::Forbidden, field, None, detail)
+    }
+
+    pub(crate) fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(Wrong::Duplicate, field, Some(value.into()), "")
+    }
+
+    pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
+        Self::new(Wrong::TooLong, field, None, format!("may not be more than {limit} bytes"))
+    }
+
+    pub(crate) fn not_supported(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        supported: &[&str],
+    ) -> Self {
+        let supported: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
+        Self::new(
+            Wrong::NotSupported,
+            field,
+            Some(value.into()),
+            format!("supported values: {}", supported.join(", ")),
+        )
+    }
+
+    /// The message of the Status cause: everything but the field's path.
+    pub(crate) fn body(&self) -> String {
+        let mut body = self.wrong.words().to_owned();
+        if let Some(value) = &self.value {
+            body.push_str(&format!(": {value}"));
+        }
+        if !self.detail.is_empty() {
+            body.push_str(&format!(": {}", self.detail));
+        }
+        body
+    }
+}
+
+impl std::fmt::Display for FieldError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}

@@ -1,0 +1,65 @@
+//! `/healthz`, `/livez` and `/readyz`: open to everybody, one line a check when asked for it.
+
+use http::{HeaderValue, Response, StatusCode, header};
+
+use crate::body::Body;
+use crate::request::Query;
+use crate::server::{Server, page_not_found};
+
+/// One thing that is checked: nothing wrong, or what is.
+struct Check {
+    name: &'static str,
+    trouble: Option<String>,
+}
+
+fn checks(server: &Server, endpoint: &str) -> Vec<Check> {
+    let mut checks = vec![
+        Check { name: "ping", trouble: None },
+        Check { name: "etcd", trouble: server.trouble() },
+    ];
+    if endpoint == "readyz" {
+        let trouble = server.is_closing().then(|| "process is shutting down".to_owned());
+        checks.push(Check { name: "shutdown", trouble });
+    }
+    checks
+}
+
+/// Answers a health request.
+pub(crate) fn answer(server: &Server, endpoint: &str, check: Option<&str>, query: &Query) -> Response<Body> {
+    let mut checks = checks(server, endpoint);
+    if let Some(name) = check {
+        checks.retain(|check| check.name == name);
+        if checks.is_empty() {
+            return page_not_found();
+        }
+    }
+    let excluded: Vec<&str> = query.all("exclude").collect();
+    let mut lines = String::new();
+    let mut healthy = true;
+    for check in &checks {
+        match &check.trouble {
+            _ if excluded.contains(&check.name) => {
+                lines.push_str(&format!("[+]{} excluded: ok\n", check.name));
+            }
+            None => lines.push_str(&format!("[+]{} ok\n", check.name)),
+            Some(trouble) => {
+                healthy = false;
+                lines.push_str(&format!("[-]{} failed: {trouble}\n", check.name));
+            }
+        }
+    }
+    let verbose = query.get("verbose").is_some();
+    let text = match (healthy, verbose && check.is_none()) {
+        (true, false) => "ok".to_owned(),
+        (true, true) => format!("{lines}{endpoint} check passed\n"),
+        (false, _) => format!("{lines}{endpoint} check failed\n"),
+    };
+    let mut response = Response::new(Body::from(text.into_bytes()));
+    if !healthy {
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    }
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

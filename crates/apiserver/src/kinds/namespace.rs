@@ -1,0 +1,110 @@
+//! Namespace: its phase follows its deletion, and its spec has finalizers of its own that only `/finalize` changes.
+
+use serde_json::{Map, Value, json};
+
+use super::{Names, describe};
+use crate::field::FieldError;
+use crate::names::{self, NameRule};
+use crate::object::{Meta, Object, lookup, text};
+use crate::registry::{Change, Resource, Rules, Scope, Subresource};
+use crate::selector::Selectable;
+use crate::table::{Column, age, name};
+
+/// The phase of a namespace that is being emptied.
+pub(crate) const TERMINATING: &str = "Terminating";
+const ACTIVE: &str = "Active";
+/// The finalizer that stands for the objects in the namespace.
+const CONTENT: &str = "kubernetes";
+
+pub(super) fn resource() -> Resource {
+    let names = Names {
+        group: "",
+        kind: "Namespace",
+        plural: "namespaces",
+        singular: "namespace",
+        short: &["ns"],
+        shape: "core/v1.Namespace",
+    };
+    let rules = Rules {
+        names: NameRule::Label,
+        returns_deleted: true,
+        default,
+        prepare_create,
+        prepare_update,
+        validate,
+        ..Rules::default()
+    };
+    Resource {
+        subresources: vec![Subresource::Finalize, Subresource::Status],
+        selectable: &[Selectable { label: "status.phase", paths: &["status.phase"] }],
+        columns: &[name(), Column::text("Status", |object, _| text(object, "status.phase").into()), age()],
+        ..describe(names, Scope::Cluster, rules)
+    }
+}
+
+/// The label that lets selectors find a namespace by its name.
+fn default(object: &mut Object) {
+    let name = object.name().to_owned();
+    if name.is_empty() {
+        return;
+    }
+    let labels = object.meta_mut().entry("labels").or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(labels) = labels {
+        labels.insert("kubernetes.io/metadata.name".into(), name.into());
+    }
+}
+
+fn spec_finalizers(object: &Object) -> Vec<Value> {
+    lookup(object, "spec.finalizers").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+fn prepare_create(object: &mut Object) {
+    let mut finalizers = spec_finalizers(object);
+    if !finalizers.iter().any(|finalizer| finalizer == CONTENT) {
+        finalizers.push(CONTENT.into());
+    }
+    object.insert("spec".into(), json!({"finalizers": finalizers}));
+    object.insert("status".into(), json!({"phase": ACTIVE}));
+}
+
+fn prepare_update(object: &mut Object, old: &Object, subresource: Option<Subresource>) {
+    let mut keep = |key: &str| match old.get(key) {
+        Some(value) => {
+            object.insert(key.into(), value.clone());
+        }
+        None => {
+            object.remove(key);
+        }
+    };
+    match subresource {
+        None => {
+            keep("spec");
+            keep("status");
+        }
+        Some(Subresource::Status) => keep("spec"),
+        Some(Subresource::Finalize) => keep("status"),
+    }
+}
+
+fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for finalizer in spec_finalizers(object).iter().filter_map(Value::as_str) {
+        let mut problems = names::qualified(finalizer);
+        if problems.is_empty() && !finalizer.contains('/') && finalizer != CONTENT {
+            problems.push("name is neither a standard finalizer name nor is it fully qualified".into());
+        }
+        for problem in problems {
+            errors.push(FieldError::invalid("spec.finalizers", finalizer, problem));
+        }
+    }
+    if change.subresource == Some(Subresource::Status) {
+        let phase = text(object, "status.phase");
+        let (wanted, when) =
+            if object.is_being_deleted() { (TERMINATING, "is not empty") } else { (ACTIVE, "is empty") };
+        if phase != wanted {
+            let detail = format!("may only be '{wanted}' if `deletionTimestamp` {when}");
+            errors.push(FieldError::invalid("status.Phase", phase, detail));
+        }
+    }
+    errors
+}

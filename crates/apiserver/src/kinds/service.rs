@@ -1,0 +1,170 @@
+//! Service: stored, defaulted and printed; nothing routes to it and no address is allocated.
+
+use serde_json::{Map, Value};
+
+use super::{Names, describe};
+use crate::field::FieldError;
+use crate::names::NameRule;
+use crate::object::{Object, lookup, text};
+use crate::registry::{Change, Resource, Rules, Scope, Subresource};
+use crate::selector::Selectable;
+use crate::table::{Column, age, name};
+
+pub(super) fn resource() -> Resource {
+    let names = Names {
+        group: "",
+        kind: "Service",
+        plural: "services",
+        singular: "service",
+        short: &["svc"],
+        shape: "core/v1.Service",
+    };
+    let rules = Rules {
+        names: NameRule::Label1035,
+        create_on_update: true,
+        returns_deleted: true,
+        default,
+        prepare_create: |object| {
+            object.insert("status".into(), serde_json::json!({"loadBalancer": {}}));
+        },
+        prepare_update,
+        validate,
+        ..Rules::default()
+    };
+    Resource {
+        categories: vec!["all".into()],
+        subresources: vec![Subresource::Status],
+        selectable: &[
+            Selectable { label: "spec.clusterIP", paths: &["spec.clusterIP"] },
+            Selectable { label: "spec.type", paths: &["spec.type"] },
+        ],
+        columns: &[
+            name(),
+            Column::text("Type", |object, _| text(object, "spec.type").into()),
+            Column::text("Cluster-IP", |object, _| or_none(text(object, "spec.clusterIP").into())),
+            Column::text("External-IP", |object, _| or_none(external(object))),
+            Column::text("Port(s)", |object, _| or_none(ports(object))),
+            age(),
+            Column::wide("Selector", |object, _| or_none(selector(object))),
+        ],
+        ..describe(names, Scope::Namespaced, rules)
+    }
+}
+
+fn default(object: &mut Object) {
+    let spec = object.entry("spec").or_insert_with(|| Value::Object(Map::new()));
+    let Value::Object(spec) = spec else { return };
+    spec.entry("sessionAffinity").or_insert_with(|| "None".into());
+    spec.entry("type").or_insert_with(|| "ClusterIP".into());
+    if spec.get("type").and_then(Value::as_str) != Some("ExternalName") {
+        spec.entry("internalTrafficPolicy").or_insert_with(|| "Cluster".into());
+    }
+    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Value::Object(port) = port else { continue };
+        port.entry("protocol").or_insert_with(|| "TCP".into());
+        let number = port.get("port").cloned().unwrap_or_default();
+        let target = port.entry("targetPort").or_insert(Value::Null);
+        if *target == Value::Null || *target == 0 || *target == "" {
+            *target = number;
+        }
+    }
+}
+
+fn prepare_update(object: &mut Object, old: &Object, subresource: Option<Subresource>) {
+    let kept = if subresource == Some(Subresource::Status) { "spec" } else { "status" };
+    match old.get(kept) {
+        Some(value) => {
+            object.insert(kept.into(), value.clone());
+        }
+        None => {
+            object.remove(kept);
+        }
+    }
+}
+
+fn validate(object: &Object, _: Change<'_>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let kind = text(object, "spec.type");
+    const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !TYPES.contains(&kind) {
+        errors.push(FieldError::not_supported("spec.type", kind, &TYPES));
+    }
+    let ports = lookup(object, "spec.ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    let headless = text(object, "spec.clusterIP") == "None";
+    if ports.is_empty() && !headless && kind != "ExternalName" {
+        errors.push(FieldError::required("spec.ports", ""));
+    }
+    let mut seen = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        validate_port(port, &format!("spec.ports[{index}]"), ports.len() > 1, &mut seen, &mut errors);
+    }
+    errors
+}
+
+fn validate_port(
+    port: &Value,
+    field: &str,
+    named: bool,
+    seen: &mut Vec<String>,
+    errors: &mut Vec<FieldError>,
+) {
+    let name = port.get("name").and_then(Value::as_str).unwrap_or_default();
+    if named && name.is_empty() {
+        errors.push(FieldError::required(format!("{field}.name"), ""));
+    } else if !name.is_empty() {
+        for problem in NameRule::Label.check(name) {
+            errors.push(FieldError::invalid(format!("{field}.name"), name, problem));
+        }
+        if seen.iter().any(|other| other == name) {
+            errors.push(FieldError::duplicate(format!("{field}.name"), name));
+        }
+        seen.push(name.to_owned());
+    }
+    let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
+    if !(1..=65535).contains(&number) {
+        let detail = "must be between 1 and 65535, inclusive";
+        errors.push(FieldError::invalid(format!("{field}.port"), number, detail));
+    }
+    const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+    let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or_default();
+    if !PROTOCOLS.contains(&protocol) {
+        errors.push(FieldError::not_supported(format!("{field}.protocol"), protocol, &PROTOCOLS));
+    }
+}
+
+fn or_none(text: String) -> Value {
+    if text.is_empty() { "<none>".into() } else { text.into() }
+}
+
+fn external(object: &Object) -> String {
+    match text(object, "spec.type") {
+        "ExternalName" => text(object, "spec.externalName").into(),
+        "LoadBalancer" => "<pending>".into(),
+        _ => joined(lookup(object, "spec.externalIPs"), |ip| ip.as_str().unwrap_or_default().into()),
+    }
+}
+
+fn ports(object: &Object) -> String {
+    joined(lookup(object, "spec.ports"), |port| {
+        let number = |key: &str| port.get(key).and_then(Value::as_i64).unwrap_or(0);
+        let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or_default();
+        match number("nodePort") {
+            0 => format!("{}/{protocol}", number("port")),
+            node => format!("{}:{node}/{protocol}", number("port")),
+        }
+    })
+}
+
+fn joined(list: Option<&Value>, show: impl Fn(&Value) -> String) -> String {
+    let items = list.and_then(Value::as_array);
+    items.into_iter().flatten().map(show).collect::<Vec<_>>().join(",")
+}
+
+fn selector(object: &Object) -> String {
+    let map = lookup(object, "spec.selector").and_then(Value::as_object);
+    let pairs = map.into_iter().flatten();
+    pairs
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect::<Vec<_>>()
+        .join(",")
+}

@@ -1,0 +1,453 @@
+//! Label and field selectors: parsed once per request, then asked of every object. Pure.
+
+use crate::names;
+use crate::object::{Head, Object, lookup};
+use serde_json::Value;
+
+/// A label selector: all requirements must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LabelSelector(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Exists,
+    Absent,
+    Greater(i64),
+    Less(i64),
+}
+
+impl LabelSelector {
+    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k`; the error is the message for the client.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut tokens = Tokens::new(text);
+        let mut requirements = Vec::new();
+        if tokens.peek() == Token::End {
+            return Ok(Self::default());
+        }
+        loop {
+            requirements.push(
+                parse_requirement(&mut tokens)
+                    .map_err(|error| format!("unable to parse requirement: {error}"))?,
+            );
+            match tokens.next() {
+                Token::End => return Ok(Self(requirements)),
+                Token::Comma => match tokens.peek() {
+                    Token::Word(_) | Token::Not => {}
+                    other => return Err(format!("found '{other}', expected: identifier after ','")),
+                },
+                other => return Err(format!("found '{other}', expected: ',' or 'end of string'")),
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether labels meet every requirement.
+    pub(crate) fn matches(&self, head: &Head) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = head
+                .labels
+                .iter()
+                .find(|(key, _)| **key == *requirement.key)
+                .map(|(_, value)| value.as_ref());
+            requirement.holds(value)
+        })
+    }
+}
+
+impl Requirement {
+    fn holds(&self, value: Option<&str>) -> bool {
+        match (&self.test, value) {
+            (Test::In(values), Some(value)) => values.iter().any(|wanted| wanted == value),
+            (Test::NotIn(values), Some(value)) => !values.iter().any(|unwanted| unwanted == value),
+            (Test::NotIn(_) | Test::Absent, None) | (Test::Exists, Some(_)) => true,
+            (Test::Greater(bound), Some(value)) => value.parse().is_ok_and(|value: i64| value > *bound),
+            (Test::Less(bound), Some(value)) => value.parse().is_ok_and(|value: i64| value < *bound),
+            _ => false,
+        }
+    }
+}
+
+fn parse_requirement(tokens: &mut Tokens<'_>) -> Result<Requirement, String> {
+    let negated = tokens.peek() == Token::Not;
+    if negated {
+        tokens.next();
+    }
+    let key = match tokens.next() {
+        Token::Word(key) => key.to_owned(),
+        other => return Err(format!("found '{other}', expected: identifier")),
+    };
+    let problems = names::qualified(&key);
+    if !problems.is_empty() {
+        return Err(format!("<nil>: Invalid value: {key:?}: {}", problems.join("; ")));
+    }
+    if negated {
+        return Ok(Requirement { key, test: Test::Absent });
+    }
+    let test = match tokens.peek() {
+        Token::End | Token::Comma => Test::Exists,
+        _ => match tokens.next() {
+            Token::Equals => Test::In(vec![parse_value(tokens)?]),
+            Token::NotEquals => Test::NotIn(vec![parse_value(tokens)?]),
+            Token::Word("in") => Test::In(parse_values(tokens)?),
+            Token::Word("notin") => Test::NotIn(parse_values(tokens)?),
+            Token::Greater => Test::Greater(parse_bound(tokens)?),
+            Token::Less => Test::Less(parse_bound(tokens)?),
+            other => return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
+        },
+    };
+    if let Test::In(values) | Test::NotIn(values) = &test {
+        for value in values {
+            let problems = names::label_value(value);
+            if !problems.is_empty() {
+                return Err(format!("values[0][{key}]: Invalid value: {value:?}: {}", problems.join("; ")));
+            }
+        }
+    }
+    Ok(Requirement { key, test })
+}
+
+fn parse_value(tokens: &mut Tokens<'_>) -> Result<String, String> {
+    match tokens.peek() {
+        Token::End | Token::Comma => Ok(String::new()),
+        _ => match tokens.next() {
+            Token::Word(value) => Ok(value.to_owned()),
+            other => Err(format!("found '{other}', expected: identifier")),
+        },
+    }
+}
+
+fn parse_bound(tokens: &mut Tokens<'_>) -> Result<i64, String> {
+    let value = parse_value(tokens)?;
+    value.parse().map_err(|_| {
+        format!(
+            "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
+        )
+    })
+}
+
+fn parse_values(tokens: &mut Tokens<'_>) -> Result<Vec<String>, String> {
+    match tokens.next() {
+        Token::Open => {}
+        other => return Err(format!("found '{other}' expected: '('")),
+    }
+    let mut values = Vec::new();
+    loop {
+        match tokens.next() {
+            Token::Word(value) => {
+                values.push(value.to_owned());
+                match tokens.next() {
+                    Token::Comma => {
+                        if tokens.peek() == Token::Close {
+                            values.push(String::new());
+                        }
+                    }
+                    Token::Close => return Ok(values),
+                    other => return Err(format!("found '{other}', expected: ',' or ')'")),
+                }
+            }
+            Token::Comma => values.push(String::new()),
+            Token::Close => {
+                if values.is_empty() {
+                    values.push(String::new());
+                }
+                return Ok(values);
+            }
+            other => return Err(format!("found '{other}', expected: ',', ')' or identifier")),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token<'a> {
+    Word(&'a str),
+    Equals,
+    NotEquals,
+    Not,
+    Greater,
+    Less,
+    Open,
+    Close,
+    Comma,
+    End,
+}
+
+impl std::fmt::Display for Token<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Word(word) => word,
+            Self::Equals => "=",
+            Self::NotEquals => "!=",
+            Self::Not => "!",
+            Self::Greater => ">",
+            Self::Less => "<",
+            Self::Open => "(",
+            Self::Close => ")",
+            Self::Comma => ",",
+            Self::End => "",
+        })
+    }
+}
+
+struct Tokens<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Tokens<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { rest: text }
+    }
+
+    fn peek(&self) -> Token<'a> {
+        Self { rest: self.rest }.next()
+    }
+
+    fn next(&mut self) -> Token<'a> {
+        self.rest = self.rest.trim_start_matches([' ', '\t', '\r', '\n']);
+        for (text, token) in [
+            ("==", Token::Equals),
+            ("=", Token::Equals),
+            ("!=", Token::NotEquals),
+            ("!", Token::Not),
+            (">", Token::Greater),
+            ("<", Token::Less),
+            ("(", Token::Open),
+            (")", Token::Close),
+            (",", Token::Comma),
+        ] {
+            if let Some(rest) = self.rest.strip_prefix(text) {
+                self.rest = rest;
+                return token;
+            }
+        }
+        let special = |c: char| c.is_ascii_whitespace() || "=!(),<>".contains(c);
+        let end = self.rest.find(special).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        if word.is_empty() { Token::End } else { Token::Word(word) }
+    }
+}
+
+/// A field selector: all terms must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldSelector(Vec<Term>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
+    field: Selected,
+    equal: bool,
+    value: String,
+}
+
+/// What a term looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Selected {
+    Name,
+    Namespace,
+    /// Paths into the stored object; the first that is there counts.
+    Paths(&'static [&'static str]),
+}
+
+/// A field that a kind can be selected by.
+pub(crate) struct Selectable {
+    pub(crate) label: &'static str,
+    /// Where the value is in the stored object; the first path with a value counts.
+    pub(crate) paths: &'static [&'static str],
+}
+
+impl FieldSelector {
+    /// Parses `a=b,c!=d` for a kind; the error is the message for the client.
+    pub(crate) fn parse(text: &str, selectable: &[Selectable], namespaced: bool) -> Result<Self, String> {
+        let mut terms = Vec::new();
+        for part in split_terms(text) {
+            let odd = || format!("invalid selector: '{text}'; can't understand '{part}'");
+            let at = part.find(['=', '!']).ok_or_else(odd)?;
+            let (label, operator) = part.split_at(at);
+            let (equal, value) = if let Some(value) = operator.strip_prefix("!=") {
+                (false, value)
+            } else if let Some(value) = operator.strip_prefix("==").or(operator.strip_prefix('=')) {
+                (true, value)
+            } else {
+                return Err(odd());
+            };
+            let field = match label {
+                "metadata.name" => Selected::Name,
+                "metadata.namespace" if namespaced => Selected::Namespace,
+                label => selectable
+                    .iter()
+                    .find(|selectable| selectable.label == label)
+                    .map(|selectable| Selected::Paths(selectable.paths))
+                    .ok_or_else(|| format!("field label not supported: {label}"))?,
+            };
+            terms.push(Term { field, equal, value: unescape(value).ok_or_else(odd)? });
+        }
+        Ok(Self(terms))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The one name that can match, if the selector names one: such a list is a get.
+    pub(crate) fn only_name(&self) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|term| term.field == Selected::Name && term.equal)
+            .map(|term| term.value.as_str())
+    }
+
+    /// Whether a stored object meets every term. `object` is parsed only when a term looks inside.
+    pub(crate) fn matches(&self, path: &str, object: impl FnOnce() -> Object) -> bool {
+        let (namespace, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let inside = self.0.iter().any(|term| matches!(term.field, Selected::Paths(_)));
+        let object = if inside { object() } else { Object::new() };
+        self.0.iter().all(|term| {
+            let equal = match &term.field {
+                Selected::Name => name == term.value,
+                Selected::Namespace => namespace == term.value,
+                Selected::Paths(paths) => field_text(&object, paths) == term.value,
+            };
+            equal == term.equal
+        })
+    }
+}
+
+fn field_text(object: &Object, paths: &[&str]) -> String {
+    paths
+        .iter()
+        .filter_map(|path| lookup(object, path))
+        .map(|value| match value {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        })
+        .find(|text| !text.is_empty())
+        .unwrap_or_default()
+}
+
+/// Splits at commas that are not escaped.
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut terms = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                terms.push(text.get(start..at).unwrap_or_default());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(text.get(start..).unwrap_or_default());
+    terms.retain(|term| !term.is_empty());
+    terms
+}
+
+/// `\\`, `\,` and `\=` stand for themselves; nothing else may be escaped, and a bare `=` may not stand.
+fn unescape(value: &str) -> Option<String> {
+    let mut plain = String::with_capacity(value.len());
+    let mut rest = value.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => plain.push(rest.next().filter(|c| "\\,=".contains(*c))?),
+            '=' | ',' => return None,
+            c => plain.push(c),
+        }
+    }
+    Some(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(labels: &[(&str, &str)]) -> Head {
+        Head {
+            labels: labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
+            ..Head::default()
+        }
+    }
+
+    #[test]
+    fn label_selectors_select() {
+        let labels = head(&[("app", "web"), ("tier", "2"), ("empty", "")]);
+        for (selector, expected) in [
+            ("", true),
+            ("app=web", true),
+            ("app==web", true),
+            ("app = web", true),
+            ("app!=web", false),
+            ("other!=web", true),
+            ("app in (web, db)", true),
+            ("app notin (web)", false),
+            ("other notin (web)", true),
+            ("app", true),
+            ("!app", false),
+            ("!other", true),
+            ("app=web,tier=2", true),
+            ("app=web,tier=3", false),
+            ("tier>1", true),
+            ("tier<2", false),
+            ("empty=", true),
+            ("empty in ()", true),
+            ("x in (,)", false),
+        ] {
+            let parsed = LabelSelector::parse(selector).unwrap();
+            assert_eq!(parsed.matches(&labels), expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn label_selectors_that_make_no_sense_are_refused() {
+        for selector in ["a=b,", ",a", "a in", "a in (b", "=b", "a=b c", "a==", "!!a", "a in b", "-x=1", "a=-", "tier>x"] {
+            let parsed = LabelSelector::parse(selector);
+            if selector == "a==" {
+                assert!(parsed.is_ok(), "{selector}");
+            } else {
+                assert!(parsed.is_err(), "{selector}: {parsed:?}");
+            }
+        }
+    }
+
+    const FIELDS: &[Selectable] = &[Selectable { label: "type", paths: &["type"] }];
+
+    #[test]
+    fn field_selectors_select() {
+        let object = || serde_json::json!({"type": "Opaque"}).as_object().unwrap().clone();
+        for (selector, expected) in [
+            ("metadata.name=b", true),
+            ("metadata.name!=b", false),
+            ("metadata.namespace=a,metadata.name=b", true),
+            ("type=Opaque", true),
+            ("type!=Opaque", false),
+            ("type==Other", false),
+        ] {
+            let parsed = FieldSelector::parse(selector, FIELDS, true).unwrap();
+            assert_eq!(parsed.matches("a/b", object), expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn unknown_fields_and_odd_terms_are_refused() {
+        for (selector, words) in [
+            ("spec.foo=1", "field label not supported: spec.foo"),
+            ("metadata.name", "can't understand 'metadata.name'"),
+            ("type=a=b", "can't understand 'type=a=b'"),
+        ] {
+            let error = FieldSelector::parse(selector, FIELDS, true).unwrap_err();
+            assert!(error.contains(words), "{selector}: {error}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The server itself: the store, the logical clusters, and the way from a request to an answer. Transport comes
+//! before it (TLS or in process), and brings the identity along.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bellwether_store::{Clock, Health, Space, Store};
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use crate::body::Body;
+use crate::collection::{Collection, Stored};
+use crate::discovery;
+use crate::health;
+use crate::identity::Identity;
+use crate::kinds;
+use crate::object::Head;
+use crate::options::{Effect, request_timeout};
+use crate::registry::{Registry, Resource};
+use crate::request::{Path, Query, Target};
+use crate::status::{Answer, Refusal};
+use crate::verbs;
+use crate::version;
+
+/// The logical cluster that paths without a `/clusters/<name>` prefix belong to.
+pub const HUB: &str = "hub";
+
+/// A logical cluster: a keyspace and a registry of its own.
+pub(crate) struct Cluster {
+    pub(crate) name: Arc<str>,
+    pub(crate) registry: ArcSwap<Registry>,
+}
+
+impl Cluster {
+    /// A keyspace of this cluster.
+    pub(crate) fn space(&self, name: &str) -> Space {
+        Space::new(format!("{}/{name}", self.name))
+    }
+
+    /// A namespace, if it is there.
+    pub(crate) fn namespace(&self, server: &Server, name: &str) -> Option<Stored> {
+        server.store.get(&self.space("namespaces"), name)
+    }
+}
+
+/// What all requests share.
+pub(crate) struct Server {
+    pub(crate) store: Store<Head>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) builtins: Arc<Registry>,
+    /// The certificate of the CA, for `kube-root-ca.crt`.
+    pub(crate) ca_certificate: String,
+    clusters: RwLock<BTreeMap<String, Arc<Cluster>>>,
+    /// Says which clusters there are, to the controllers.
+    pub(crate) cluster_names: watch::Sender<Vec<String>>,
+    pub(crate) closing: watch::Sender<bool>,
+}
+
+impl Server {
+    pub(crate) fn new(store: Store<Head>, clock: Arc<dyn Clock>, ca_certificate: String) -> Self {
+        Self {
+            store,
+            clock,
+            builtins: Arc::new(kinds::builtins()),
+            ca_certificate,
+            clusters: RwLock::default(),
+            cluster_names: watch::Sender::new(Vec::new()),
+            closing: watch::Sender::new(false),
+        }
+    }
+
+    /// A logical cluster by name.
+    pub(crate) fn cluster(&self, name: &str) -> Option<Arc<Cluster>> {
+        self.clusters.read().get(name).cloned()
+    }
+
+    /// Serves a logical cluster, with the objects that every cluster has from its start.
+    pub(crate) async fn add_cluster(&self, name: &str) -> Answer<()> {
+        let cluster = Arc::new(Cluster { name: name.into(), registry: ArcSwap::new(self.builtins.clone()) });
+        self.bootstrap(&cluster).await?;
+        self.clusters.write().insert(name.to_owned(), cluster);
+        let names = self.clusters.read().keys().cloned().collect();
+        self.cluster_names.send_replace(names);
+        Ok(())
+    }
+
+    async fn bootstrap(&self, cluster: &Cluster) -> Answer<()> {
+        for name in kinds::FIRST_NAMESPACES {
+            self.ensure(cluster, "namespaces", "", kinds::first_namespace(name)).await?;
+        }
+        self.ensure(cluster, "services", "default", kinds::kubernetes_service()).await
+    }
+
+    async fn ensure(
+        &self,
+        cluster: &Cluster,
+        plural: &str,
+        namespace: &str,
+        object: crate::object::Object,
+    ) -> Answer<()> {
+        let registry = cluster.registry.load_full();
+        let Some(resource) = registry.find("", "v1", plural) else { return Ok(()) };
+        let collection = Collection { server: self, cluster, resource };
+        match collection.create(namespace, object, Effect::Keep).await {
+            Err(refusal) if refusal.reason() != "AlreadyExists" => Err(refusal),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins the end: no new request is taken and watches finish.
+    pub(crate) fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+
+    /// Answers a request of somebody, or of nobody that is known.
+    pub(crate) async fn answer<B>(
+        self: Arc<Self>,
+        identity: Option<Identity>,
+        request: Request<B>,
+    ) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let audit_id = match request.headers().get("audit-id") {
+            Some(id) if id.len() <= 64 => id.clone(),
+            _ => HeaderValue::from_str(&uuid::Uuid::new_v4().to_string())
+                .unwrap_or(HeaderValue::from_static("-")),
+        };
+        let mut response = match self.route(identity, request).await {
+            Ok(response) => response,
+            Err(refusal) => refusal.into_response(),
+        };
+        let headers = response.headers_mut();
+        headers.insert("audit-id", audit_id);
+        headers
+            .entry(header::CACHE_CONTROL)
+            .or_insert(HeaderValue::from_static("no-cache, private"));
+        response
+    }
+
+    async fn route<B>(
+        self: Arc<Self>,
+        identity: Option<Identity>,
+        request: Request<B>,
+    ) -> Answer<Response<Body>>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let path = Path::parse(parts.uri.path());
+        let query = Query::parse(parts.uri.query());
+        if let Target::Health { endpoint, check } = path.target {
+            return Ok(health::answer(&self, endpoint, check, &query));
+        }
+        let identity = identity.ok_or_else(Refusal::unauthorized)?;
+        if self.is_closing() {
+            return Err(Refusal::unavailable("the server is shutting down", Duration::from_secs(1)));
+        }
+        let name = path.cluster.unwrap_or(HUB);
+        let Some(cluster) = self.cluster(name) else {
+            let clusters = crate::status::Qualified { group: "", name: "clusters" };
+            return Err(Refusal::not_found(clusters, name));
+        };
+        let registry = cluster.registry.load_full();
+        match path.target {
+            Target::Version => discovery::document(&parts, version::document()),
+            Target::Index => discovery::document(&parts, discovery::index(&registry)),
+            Target::Groups(root) => discovery::groups(&parts, &registry, root),
+            Target::Group(group) => discovery::group(&parts, &registry, group),
+            Target::GroupVersion { group, version } => {
+                discovery::resources(&parts, &registry, group, version)
+            }
+            Target::Resource(at) => {
+                let Some(resource) = find(&registry, &at) else { return Ok(page_not_found()) };
+                let resource: Arc<Resource> = resource.clone();
+                let timeout = request_timeout(&query)?;
+                let call = verbs::Call {
+                    server: self.clone(),
+                    cluster,
+                    identity,
+                    resource,
+                    namespace: at.namespace.map(crate::request::percent_decode_path).unwrap_or_default(),
+                    name: at.name.map(crate::request::percent_decode_path),
+                    subresource: at.subresource.map(str::to_owned),
+                    query,
+                    parts,
+                    warnings: Vec::new(),
+                };
+                match tokio::time::timeout(timeout, verbs::answer(call, body)).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err(Refusal::timeout("request did not complete within the allotted timeout")),
+                }
+            }
+            Target::Health { .. } | Target::Unknown => Ok(page_not_found()),
+        }
+    }
+
+    /// Why writes are refused at the moment, if they are.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self.store.health() {
+            Health::Serving => None,
+            Health::ReadOnly { reason } | Health::Failed { reason } => Some(reason),
+        }
+    }
+}
+
+/// The resource that a path names, if the path has the form that its scope asks for.
+fn find<'r>(registry: &'r Registry, at: &crate::request::ResourcePath<'_>) -> Option<&'r Arc<Resource>> {
+    let resource = registry.find(at.group, at.version, at.resource)?;
+    let fits = match (resource.is_namespaced(), at.namespace, at.name) {
+        (true, None, Some(_)) | (false, Some(_), _) => false,
+        _ => true,
+    };
+    fits.then_some(resource)
+}
+
+/// What Kubernetes answers where nothing is served.
+pub(crate) fn page_not_found() -> Response<Body> {
+    let mut response = Response::new(Body::from("404 page not found\n"));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

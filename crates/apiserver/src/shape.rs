@@ -1,0 +1,456 @@
+//! The wire shape of the built-in kinds, as data: Kubernetes' own types, field by field. An object is conformed to
+//! its shape the way Kubernetes' decoder and encoder would leave it: wrong types are refused, unknown fields are
+//! dropped and named, empty optional fields vanish, times take their canonical form.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::object::Object;
+use crate::times;
+
+/// The shapes of everything that is built in.
+pub(crate) static BUILTINS: LazyLock<Shapes> = LazyLock::new(|| {
+    // The data is part of the binary and a test reads it; an unreadable file serves no kind at all.
+    serde_json::from_str(include_str!("../data/builtins.json")).unwrap_or_default()
+});
+
+/// Types by name.
+#[derive(Default, Deserialize)]
+pub(crate) struct Shapes {
+    types: HashMap<String, Vec<Field>>,
+}
+
+#[derive(Deserialize)]
+struct Field {
+    #[serde(default)]
+    json: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(default)]
+    omitempty: bool,
+    #[serde(default)]
+    omitzero: bool,
+    #[serde(default)]
+    pointer: bool,
+    #[serde(default)]
+    inline: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Kind {
+    Plain(Plain),
+    Struct { r#struct: String },
+    List { list: Box<Kind> },
+    Map { map: Box<Kind> },
+    Named { named: Named },
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+    is: Box<Kind>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
+enum Plain {
+    #[serde(rename = "string")]
+    Text,
+    #[serde(rename = "bool")]
+    Bool,
+    #[serde(rename = "int32")]
+    Int32,
+    #[serde(rename = "int64")]
+    Int64,
+    #[serde(rename = "float64")]
+    Float64,
+    #[serde(rename = "bytes")]
+    Bytes,
+    Time,
+    MicroTime,
+    Duration,
+    IntOrString,
+    Quantity,
+    FieldsV1,
+    RawExtension,
+}
+
+/// An object in its shape.
+pub(crate) struct Conformed {
+    pub(crate) object: Object,
+    /// Paths of the fields that the shape does not know.
+    pub(crate) unknown: Vec<String>,
+}
+
+impl Shapes {
+    /// Conforms an object to the named type; the error is the decoder's message.
+    pub(crate) fn conform(&self, type_name: &str, object: Object) -> Result<Conformed, String> {
+        let mut walk = Walk { shapes: self, unknown: Vec::new(), path: Vec::new() };
+        let object = walk.conform_struct(type_name, object)?;
+        Ok(Conformed { object, unknown: walk.unknown })
+    }
+
+    /// Whether the named type is there.
+    #[cfg(test)]
+    pub(crate) fn knows(&self, type_name: &str) -> bool {
+        self.types.contains_key(type_name)
+    }
+}
+
+/// One walk over one object. The path has JSON names and, for lists, indices.
+struct Walk<'s> {
+    shapes: &'s Shapes,
+    unknown: Vec<String>,
+    path: Vec<String>,
+}
+
+/// Where in Kubernetes' types a value stands, for messages.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    owner: &'a str,
+}
+
+impl<'s> Walk<'s> {
+    fn conform_struct(&mut self, type_name: &str, mut object: Object) -> Result<Object, String> {
+        let mut conformed = Map::new();
+        self.take_fields(type_name, type_name, &mut object, &mut conformed)?;
+        for key in object.into_iter().map(|(key, _)| key) {
+            self.unknown.push(self.joined(Some(&key)));
+        }
+        Ok(conformed)
+    }
+
+    fn take_fields(
+        &mut self,
+        owner: &str,
+        type_name: &str,
+        object: &mut Object,
+        conformed: &mut Object,
+    ) -> Result<(), String> {
+        let fields: &'s [Field] = self.shapes.types.get(type_name).map(Vec::as_slice).unwrap_or_default();
+        for field in fields {
+            match &field.kind {
+                Kind::Struct { r#struct } if field.inline => {
+                    self.take_fields(owner, r#struct, object, conformed)?;
+                }
+                kind => {
+                    let given = object.remove(&field.json).filter(|value| !value.is_null());
+                    self.path.push(field.json.clone());
+                    let value = match given {
+                        Some(value) => Some(self.conform(Place { owner }, kind, value)?),
+                        None => None,
+                    };
+                    if let Some(value) = self.encoded(field, value)? {
+                        conformed.insert(field.json.clone(), value);
+                    }
+                    self.path.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What Kubernetes' encoder would write for a field, if anything.
+    fn encoded(&mut self, field: &Field, value: Option<Value>) -> Result<Option<Value>, String> {
+        let optional = field.omitempty || field.omitzero;
+        if field.pointer {
+            return Ok(match value {
+                None if optional => None,
+                None => Some(Value::Null),
+                some => some,
+            });
+        }
+        match field.kind.base() {
+            Kind::Struct { r#struct } => {
+                let value = match value {
+                    Some(value) => value,
+                    None if field.omitzero => return Ok(None),
+                    None => Value::Object(self.conform_struct(r#struct, Map::new())?),
+                };
+                Ok(Some(value))
+            }
+            // A zero time is written as null, unless it is declared away.
+            Kind::Plain(Plain::Time | Plain::MicroTime) => Ok(match value {
+                None if field.omitzero => None,
+                None => Some(Value::Null),
+                some => some,
+            }),
+            Kind::Plain(Plain::IntOrString) => Ok(Some(value.unwrap_or_else(|| 0.into()))),
+            base => Ok(match value {
+                Some(value) if !(optional && is_empty(&value)) => Some(value),
+                None if !optional => Some(base.zero()),
+                _ => None,
+            }),
+        }
+    }
+
+    fn conform(&mut self, place: Place<'_>, kind: &'s Kind, value: Value) -> Result<Value, String> {
+        match (kind, value) {
+            (Kind::Named { named }, value) => self.conform(place, &named.is, value).map_err(|message| {
+                // The named type is what the message ends with.
+                match message.strip_suffix(&format!("of type {}", named.is.go_name())) {
+                    Some(start) => format!("{start}of type {}", go_type(&named.name)),
+                    None => message,
+                }
+            }),
+            (Kind::Struct { r#struct }, Value::Object(object)) => {
+                self.conform_struct(r#struct, object).map(Value::Object)
+            }
+            (Kind::List { list }, Value::Array(items)) => {
+                let mut conformed = Vec::with_capacity(items.len());
+                for (index, item) in items.into_iter().enumerate() {
+                    self.path.push(format!("[{index}]"));
+                    conformed.push(match item {
+                        Value::Null => list.zero(),
+                        item => self.conform(place, list, item)?,
+                    });
+                    self.path.pop();
+                }
+                Ok(Value::Array(conformed))
+            }
+            (Kind::Map { map }, Value::Object(object)) => {
+                let mut conformed = Map::new();
+                for (key, item) in object {
+                    let item = match item {
+                        Value::Null => map.zero(),
+                        item => self.conform(place, map, item)?,
+                    };
+                    conformed.insert(key, item);
+                }
+                Ok(Value::Object(conformed))
+            }
+            (Kind::Plain(plain), value) => self.conform_plain(place, *plain, value),
+            (kind, value) => Err(self.mismatch(place, describe(&value), kind)),
+        }
+    }
+
+    fn conform_plain(&mut self, place: Place<'_>, plain: Plain, value: Value) -> Result<Value, String> {
+        let fits = match (plain, &value) {
+            (Plain::Text | Plain::Quantity | Plain::Duration, Value::String(_))
+            | (Plain::Bool, Value::Bool(_))
+            | (Plain::Float64, Value::Number(_))
+            | (Plain::FieldsV1 | Plain::RawExtension, _) => true,
+            (Plain::Int32, Value::Number(number)) => {
+                number.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+            }
+            (Plain::Int64, Value::Number(number)) => number.as_i64().is_some(),
+            (Plain::IntOrString, Value::Number(number)) => {
+                number.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+            }
+            (Plain::IntOrString, Value::String(_)) => true,
+            (Plain::Bytes, Value::String(text)) => {
+                base64::engine::general_purpose::STANDARD
+                    .decode(text.replace(['\n', '\r'], ""))
+                    .map_err(|error| go_base64_error(text, &error))?;
+                true
+            }
+            (Plain::Time, Value::String(text)) => return times::normalise_seconds(text).map(Value::String),
+            (Plain::MicroTime, Value::String(text)) => {
+                return times::normalise_micros(text).map(Value::String);
+            }
+            _ => false,
+        };
+        if fits {
+            return Ok(value);
+        }
+        let found = match (&value, plain) {
+            (Value::Number(number), Plain::Int32 | Plain::Int64 | Plain::IntOrString) => {
+                format!("number {number}")
+            }
+            _ => describe(&value).to_owned(),
+        };
+        Err(self.mismatch(place, &found, &Kind::Plain(plain)))
+    }
+
+    fn mismatch(&self, place: Place<'_>, found: &str, wanted: &Kind) -> String {
+        let owner = place.owner.rsplit('.').next().unwrap_or_default();
+        let names: Vec<&str> =
+            self.path.iter().filter(|part| !part.starts_with('[')).map(String::as_str).collect();
+        format!(
+            "json: cannot unmarshal {found} into Go struct field {owner}.{} of type {}",
+            names.join("."),
+            wanted.go_name()
+        )
+    }
+
+    fn joined(&self, last: Option<&str>) -> String {
+        let mut joined = String::new();
+        for part in self.path.iter().map(String::as_str).chain(last) {
+            if !(joined.is_empty() || part.starts_with('[')) {
+                joined.push('.');
+            }
+            joined.push_str(part);
+        }
+        joined
+    }
+}
+
+impl Kind {
+    /// The kind behind its name.
+    fn base(&self) -> &Kind {
+        match self {
+            Self::Named { named } => named.is.base(),
+            other => other,
+        }
+    }
+
+    fn zero(&self) -> Value {
+        match self.base() {
+            Self::Plain(plain) => match plain {
+                Plain::Text | Plain::Quantity | Plain::Duration => "".into(),
+                Plain::Bool => false.into(),
+                Plain::Int32 | Plain::Int64 | Plain::Float64 | Plain::IntOrString => 0.into(),
+                Plain::Bytes | Plain::Time | Plain::MicroTime | Plain::FieldsV1 | Plain::RawExtension => {
+                    Value::Null
+                }
+            },
+            Self::Struct { .. } => Value::Object(Map::new()),
+            _ => Value::Null,
+        }
+    }
+
+    fn go_name(&self) -> String {
+        match self {
+            Self::Plain(plain) => match plain {
+                Plain::Text => "string",
+                Plain::Bool => "bool",
+                Plain::Int32 | Plain::IntOrString => "int32",
+                Plain::Int64 => "int64",
+                Plain::Float64 => "float64",
+                Plain::Bytes => "[]uint8",
+                Plain::Time => "v1.Time",
+                Plain::MicroTime => "v1.MicroTime",
+                Plain::Duration => "v1.Duration",
+                Plain::Quantity => "resource.Quantity",
+                Plain::FieldsV1 => "v1.FieldsV1",
+                Plain::RawExtension => "runtime.RawExtension",
+            }
+            .into(),
+            Self::Struct { r#struct } => go_type(r#struct),
+            Self::List { list } => format!("[]{}", list.go_name()),
+            Self::Map { map } => format!("map[string]{}", map.go_name()),
+            Self::Named { named } => go_type(&named.name),
+        }
+    }
+}
+
+/// `core/v1.Secret` is `v1.Secret` in messages.
+fn go_type(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or(name).to_owned()
+}
+
+fn describe(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+    }
+}
+
+/// Go names the first byte that is no base64.
+fn go_base64_error(text: &str, error: &base64::DecodeError) -> String {
+    let offset = match error {
+        base64::DecodeError::InvalidByte(offset, _) | base64::DecodeError::InvalidLastSymbol(offset, _) => {
+            *offset
+        }
+        base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => text.len() / 4 * 4,
+    };
+    format!("illegal base64 data at input byte {offset}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn conform(kind: &str, value: Value) -> Result<(Value, Vec<String>), String> {
+        let conformed = BUILTINS.conform(kind, value.as_object().unwrap().clone())?;
+        Ok((Value::Object(conformed.object), conformed.unknown))
+    }
+
+    #[test]
+    fn empty_optional_fields_vanish_and_pointers_stay() {
+        let (object, unknown) = conform(
+            "core/v1.ConfigMap",
+            json!({"kind": "ConfigMap", "data": {}, "immutable": false, "binaryData": null}),
+        )
+        .unwrap();
+        assert_eq!(object, json!({"kind": "ConfigMap", "metadata": {}, "immutable": false}));
+        assert!(unknown.is_empty());
+    }
+
+    #[test]
+    fn unknown_fields_are_dropped_and_named() {
+        let (object, unknown) =
+            conform("core/v1.ConfigMap", json!({"spec": {}, "metadata": {"odd": 1, "name": "a"}})).unwrap();
+        assert_eq!(object, json!({"metadata": {"name": "a"}}));
+        assert_eq!(unknown, ["metadata.odd", "spec"]);
+    }
+
+    #[test]
+    fn wrong_types_are_refused_in_the_decoders_words() {
+        for (kind, value, message) in [
+            (
+                "core/v1.ConfigMap",
+                json!({"data": {"a": 1}}),
+                "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+            ),
+            (
+                "core/v1.ConfigMap",
+                json!({"data": "x"}),
+                "json: cannot unmarshal string into Go struct field ConfigMap.data of type map[string]string",
+            ),
+            (
+                "core/v1.Secret",
+                json!({"type": 5}),
+                "json: cannot unmarshal number into Go struct field Secret.type of type v1.SecretType",
+            ),
+            (
+                "coordination/v1.Lease",
+                json!({"spec": {"leaseDurationSeconds": 1.5}}),
+                "json: cannot unmarshal number 1.5 into Go struct field LeaseSpec.spec.leaseDurationSeconds of type int32",
+            ),
+            ("core/v1.Secret", json!({"data": {"a": "!!"}}), "illegal base64 data at input byte 0"),
+        ] {
+            assert_eq!(conform(kind, value).unwrap_err(), message);
+        }
+    }
+
+    #[test]
+    fn required_fields_of_an_event_are_written_even_when_empty() {
+        let (object, _) = conform("core/v1.Event", json!({})).unwrap();
+        assert_eq!(object["reportingComponent"], "");
+        assert_eq!(object["involvedObject"], json!({}));
+        assert_eq!(object["firstTimestamp"], Value::Null);
+    }
+
+    #[test]
+    fn a_shape_is_a_fixpoint_on_its_own_output() {
+        let (once, _) = conform(
+            "core/v1.Service",
+            json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80, "targetPort": "http"}]}}),
+        )
+        .unwrap();
+        let (twice, unknown) = conform("core/v1.Service", once.clone()).unwrap();
+        assert_eq!(once, twice);
+        assert!(unknown.is_empty());
+    }
+}

@@ -1,0 +1,131 @@
+//! The verbs: from a request on a resource to its answer. Each decodes what the client sent, lets the collection
+//! decide, and renders the outcome in the form that the client accepts.
+
+mod delete;
+mod patch;
+mod read;
+mod render;
+mod watch;
+mod write;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Response};
+
+use crate::body::Body;
+use crate::collection::{Collection, Location};
+use crate::decode::{decode, read_body};
+use crate::identity::Identity;
+use crate::negotiate::{self, Accepted, Convertible};
+use crate::options::{DeleteOptions, ListOptions, WriteOptions, WriteVerb};
+use crate::registry::{Resource, Subresource};
+use crate::request::Query;
+use crate::server::{Cluster, Server, page_not_found};
+use crate::status::{Answer, Refusal};
+
+pub(crate) use render::to_yaml;
+
+/// A request on a resource, with everything that is known before its body is read.
+pub(crate) struct Call {
+    pub(crate) server: Arc<Server>,
+    pub(crate) cluster: Arc<Cluster>,
+    #[allow(dead_code, reason = "rules of access will ask for it")]
+    pub(crate) identity: Identity,
+    pub(crate) resource: Arc<Resource>,
+    /// Empty: the cluster scope, or all namespaces.
+    pub(crate) namespace: String,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+    pub(crate) query: Query,
+    pub(crate) parts: Parts,
+    /// What the client is told beside the answer.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Call {
+    fn collection(&self) -> Collection<'_> {
+        Collection { server: &self.server, cluster: &self.cluster, resource: &self.resource }
+    }
+
+    fn location(&self) -> Answer<Location<'_>> {
+        let name = self.name.as_deref().ok_or_else(Refusal::method_not_allowed)?;
+        Ok(Location { namespace: &self.namespace, name })
+    }
+
+    fn accepted(&self) -> Answer<Accepted> {
+        negotiate::accept(&self.parts.headers, Convertible::Yes)
+    }
+}
+
+/// Answers a request on a resource.
+pub(crate) async fn answer<B>(mut call: Call, body: B) -> Answer<Response<Body>>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let subresource = match call.subresource.as_deref() {
+        None => None,
+        Some(name) => match call.resource.subresource(name) {
+            Some(subresource) => Some(subresource),
+            None => return Ok(page_not_found()),
+        },
+    };
+    let accepted = call.accepted()?;
+    match (call.parts.method.clone(), call.name.is_some(), subresource) {
+        (Method::GET | Method::HEAD, true, None | Some(Subresource::Status)) => {
+            read::get(&call, accepted).await
+        }
+        (Method::GET | Method::HEAD, false, None) => {
+            let options = ListOptions::read(&call.query)?;
+            if options.watch { watch::watch(call, options, accepted).await } else { read::list(call, options, accepted).await }
+        }
+        (Method::POST, false, None) if in_namespace_if_namespaced(&call) => {
+            let encoding = negotiate::content(&call.parts.headers)?;
+            let bytes = read_body(body).await?;
+            let options = WriteOptions::read(&call.query, WriteVerb::Create)?;
+            write::create(&mut call, encoding, &bytes, options, accepted).await
+        }
+        (Method::PUT, true, subresource) => {
+            let encoding = negotiate::content(&call.parts.headers)?;
+            let bytes = read_body(body).await?;
+            let options = WriteOptions::read(&call.query, WriteVerb::Update)?;
+            write::update(&mut call, encoding, &bytes, options, subresource, accepted).await
+        }
+        (Method::PATCH, true, None | Some(Subresource::Status)) => {
+            let kind = negotiate::patch_kind(&call.parts.headers)?;
+            let bytes = read_body(body).await?;
+            let options = WriteOptions::read(&call.query, WriteVerb::Patch)?;
+            patch::patch(&mut call, kind, &bytes, options, subresource, accepted).await
+        }
+        (Method::DELETE, named, None) if named || in_namespace_if_namespaced(&call) => {
+            let options = delete_options(&call, body).await?;
+            if named {
+                delete::delete(&call, &options, accepted).await
+            } else {
+                delete::delete_collection(call, &options, accepted).await
+            }
+        }
+        _ => Err(Refusal::method_not_allowed()),
+    }
+}
+
+/// Objects of a namespaced kind are made and emptied in one namespace at a time.
+fn in_namespace_if_namespaced(call: &Call) -> bool {
+    !(call.resource.is_namespaced() && call.namespace.is_empty())
+}
+
+async fn delete_options<B>(call: &Call, body: B) -> Answer<DeleteOptions>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let bytes = read_body(body).await?;
+    if bytes.is_empty() {
+        return DeleteOptions::read(&call.query, None);
+    }
+    let encoding = negotiate::content(&call.parts.headers)?;
+    let decoded = decode(&bytes, encoding).map_err(Refusal::bad_request)?;
+    DeleteOptions::read(&call.query, Some(decoded.value))
+}

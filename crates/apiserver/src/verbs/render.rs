@@ -1,0 +1,92 @@
+//! From stored bytes to the form and encoding that the client accepts.
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use serde_json::{Value, json};
+
+use super::Call;
+use crate::body::Body;
+use crate::negotiate::{Accepted, Encoding, Form};
+use crate::object::{Meta, parse};
+use crate::registry::Resource;
+use crate::status::{Answer, Refusal};
+use crate::table::{self, Include, Style};
+
+/// A value as a YAML document.
+pub(crate) fn to_yaml(value: &Value) -> String {
+    serde_saphyr::to_string(value).unwrap_or_default()
+}
+
+/// The bytes of an object in the version that was asked for.
+pub(super) fn versioned(resource: &Resource, stored: &Bytes) -> Bytes {
+    if !resource.is_view() {
+        return stored.clone();
+    }
+    let object = resource.from_stored(parse(stored));
+    serde_json::to_vec(&object).unwrap_or_default().into()
+}
+
+/// How the tables of this request are written.
+pub(super) fn style(call: &Call, version: crate::negotiate::MetaVersion) -> Answer<Style> {
+    let include = Include::read(call.query.get("includeObject")).map_err(Refusal::bad_request)?;
+    Ok(Style { version, include, now: call.server.clock.now() })
+}
+
+/// One object as an answer.
+pub(super) fn one(
+    call: &Call,
+    status: StatusCode,
+    stored: &Bytes,
+    accepted: Accepted,
+) -> Answer<Response<Body>> {
+    let bytes = match accepted.form {
+        Form::Object => versioned(&call.resource, stored),
+        Form::Metadata(version) => {
+            serde_json::to_vec(&table::partial(parse(stored), version)).unwrap_or_default().into()
+        }
+        Form::Table(version) => {
+            let object = parse(stored);
+            let metadata = json!({"resourceVersion": object.meta_str("resourceVersion")});
+            let rows = vec![table::row(&call.resource, object, style(call, version)?)];
+            let table = table::table(version, metadata, table::columns(&call.resource), rows);
+            serde_json::to_vec(&table).unwrap_or_default().into()
+        }
+    };
+    Ok(respond(call, status, bytes, accepted.encoding))
+}
+
+/// JSON bytes as an answer in the encoding that the client accepts.
+pub(super) fn respond(call: &Call, status: StatusCode, json: Bytes, encoding: Encoding) -> Response<Body> {
+    let body = match encoding {
+        Encoding::Json => Body::from(json),
+        Encoding::Yaml => {
+            let value: Value = serde_json::from_slice(&json).unwrap_or_default();
+            Body::from(to_yaml(&value).into_bytes())
+        }
+    };
+    with_headers(call, status, body, encoding)
+}
+
+/// A body with the headers of an answer.
+pub(super) fn with_headers(
+    call: &Call,
+    status: StatusCode,
+    body: Body,
+    encoding: Encoding,
+) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let media = match encoding {
+        Encoding::Json => "application/json",
+        Encoding::Yaml => "application/yaml",
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    for warning in &call.warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            headers.append(header::WARNING, value);
+        }
+    }
+    response
+}
