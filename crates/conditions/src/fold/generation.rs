@@ -11,7 +11,7 @@
 //! Which reports count is decided before, by [`Reports::offer`]. No clock is read: every time in an answer is
 //! one that was handed in, and folding an answer again gives the same answer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -165,22 +165,20 @@ pub struct Snapshot<'a, K> {
 impl<'a, K: Ord> Snapshot<'a, K> {
     /// Do all required sources hold at the current generation? `None` where nothing is required.
     pub fn current(&self, previous: Option<&Answer>, proviso: Proviso) -> Option<Root<CurrentWhy<'a, K>>> {
-        let sources = self.sources()?;
-        let at_current =
-            |report: &Option<Report>| report.filter(|report| report.generation == self.generation);
-        let (holding, lacking): (Vec<_>, Vec<_>) =
-            sources.iter().partition(|(_, report)| at_current(report).is_some_and(|report| report.holds));
-        let names = |part: Vec<&(&'a K, _)>| part.into_iter().map(|(source, _)| *source).collect();
+        let required = self.required()?;
+        let holds_now =
+            |report: Option<Report>| report.is_some_and(|it| it.holds && it.generation == self.generation);
+        let lacking = required.sources_where(|report| !holds_now(report));
         let why = match (lacking.is_empty(), proviso) {
             (true, Proviso::Met) => CurrentWhy::AllHold,
             (true, Proviso::Unmet) => CurrentWhy::Withheld,
-            (false, _) => CurrentWhy::Lacking { lacking: names(lacking), holding: names(holding) },
+            (false, _) => CurrentWhy::Lacking { lacking, holding: required.sources_where(holds_now) },
         };
         let holds = why == CurrentWhy::AllHold;
         let answer = Answer {
             holds,
             generation: self.generation,
-            updated: self.oldest_at(&sources, self.generation).unwrap_or(self.changed),
+            updated: required.oldest_at(self.generation).unwrap_or(self.changed),
             transitioned: self.transitioned(previous, holds),
         };
         Some(Root { answer, why })
@@ -190,55 +188,54 @@ impl<'a, K: Ord> Snapshot<'a, K> {
     ///
     /// While it is false it keeps its generation, until all hold at one that is not older.
     pub fn last_known(&self, previous: Option<&Answer>) -> Option<Root<LastKnownWhy<'a, K>>> {
-        let sources = self.sources()?;
-        let reports = || sources.iter().filter_map(|(_, report)| *report);
-        let tracked = previous.map(|answer| answer.generation);
-        let held_before = previous.is_some_and(|answer| answer.holds);
+        let required = self.required()?;
+        let missing = required.sources_where(|report| report.is_none());
+        let failing = required.sources_where(|report| report.is_some_and(|it| !it.holds));
+        // Sources that are all behind the previous answer cannot take it back to their generation.
+        let newly_known = required
+            .all_hold_at()
+            .filter(|common| previous.is_none_or(|answer| *common >= answer.generation));
+        let still_known =
+            previous.is_some_and(|answer| answer.holds && !required.any_fails_at(answer.generation));
 
-        let missing = sources_where(&sources, |report| report.is_none());
-        let failing = sources_where(&sources, |report| report.is_some_and(|report| !report.holds));
-        let broken = reports().any(|report| !report.holds && Some(report.generation) == tracked);
-        // Reports about older generations than ours cannot take the answer back to them.
-        let uniform =
-            common_generation(reports()).filter(|generation| tracked.is_none_or(|ours| *generation >= ours));
-
-        let (holds, why) = match (missing.is_empty(), failing.is_empty()) {
-            (false, _) => (false, LastKnownWhy::Missing(missing)),
-            (true, true) if uniform.is_some() || held_before => (true, LastKnownWhy::AllHeld),
-            (true, true) => (false, LastKnownWhy::MixedGenerations),
-            (true, false) if held_before && !broken => (true, LastKnownWhy::AllHeld),
-            (true, false) => (false, LastKnownWhy::Failing(failing)),
+        let why = if !missing.is_empty() {
+            LastKnownWhy::Missing(missing)
+        } else if newly_known.is_some() || still_known {
+            LastKnownWhy::AllHeld
+        } else if !failing.is_empty() {
+            LastKnownWhy::Failing(failing)
+        } else {
+            LastKnownWhy::MixedGenerations
         };
-        let all_hold_now = why == LastKnownWhy::AllHeld && reports().all(|report| report.holds);
-        let newly_known = uniform.filter(|_| all_hold_now);
+        let holds = why == LastKnownWhy::AllHeld;
         let generation = newly_known
-            .or(tracked)
-            .unwrap_or_else(|| reports().map(|report| report.generation).max().unwrap_or(FIRST_GENERATION));
-        let rests_on_reports = newly_known.is_some()
-            || (!holds && reports().any(|report| !report.holds && report.generation == generation));
-        let updated = self.oldest_at(&sources, generation).filter(|_| rests_on_reports);
+            .or(previous.map(|answer| answer.generation))
+            .or_else(|| required.newest_generation())
+            .unwrap_or(FIRST_GENERATION);
+        let reports_decide = newly_known.is_some() || (!holds && required.any_fails_at(generation));
+        let updated = if reports_decide {
+            required.oldest_at(generation)
+        } else {
+            previous.map(|answer| answer.updated)
+        };
         let answer = Answer {
             holds,
             generation,
-            updated: updated.or(previous.map(|answer| answer.updated)).unwrap_or(self.changed),
+            updated: updated.unwrap_or(self.changed),
             transitioned: self.transitioned(previous, holds),
         };
         Some(Root { answer, why })
     }
 
-    /// The required sources in their order, each with its report if that counts. `None` where nothing is required.
-    fn sources(&self) -> Option<Vec<Source<'a, K>>> {
-        let required: BTreeSet<&K> = self.required.iter().collect();
-        let report =
-            |source| self.reports.get(source).copied().filter(|report| report.generation <= self.generation);
-        let sources: Vec<_> = required.into_iter().map(|source| (source, report(source))).collect();
-        (!sources.is_empty()).then_some(sources)
-    }
-
-    fn oldest_at(&self, sources: &[Source<'_, K>], generation: i64) -> Option<Timestamp> {
-        let at_generation =
-            sources.iter().filter_map(|(_, report)| report.filter(|it| it.generation == generation));
-        at_generation.map(|report| report.time).min()
+    /// The required sources with those of their reports that count. `None` where nothing is required.
+    fn required(&self) -> Option<Required<'a, K>> {
+        let counts = |report: &Report| report.generation <= self.generation;
+        let sources: BTreeMap<&K, Option<Report>> = self
+            .required
+            .iter()
+            .map(|source| (source, self.reports.get(source).copied().filter(counts)))
+            .collect();
+        (!sources.is_empty()).then_some(Required { sources })
     }
 
     fn transitioned(&self, previous: Option<&Answer>, holds: bool) -> Timestamp {
@@ -250,14 +247,36 @@ impl<'a, K: Ord> Snapshot<'a, K> {
     }
 }
 
-type Source<'a, K> = (&'a K, Option<Report>);
-
-fn sources_where<'a, K>(sources: &[Source<'a, K>], test: impl Fn(&Option<Report>) -> bool) -> Vec<&'a K> {
-    sources.iter().filter(|(_, report)| test(report)).map(|(source, _)| *source).collect()
+/// The required sources, in their order, each with its report.
+struct Required<'a, K> {
+    sources: BTreeMap<&'a K, Option<Report>>,
 }
 
-/// The one generation that all of these are about.
-fn common_generation(mut reports: impl Iterator<Item = Report>) -> Option<i64> {
-    let first = reports.next()?.generation;
-    reports.all(|report| report.generation == first).then_some(first)
+impl<'a, K: Ord> Required<'a, K> {
+    fn sources_where(&self, test: impl Fn(Option<Report>) -> bool) -> Vec<&'a K> {
+        self.sources.iter().filter(|(_, report)| test(**report)).map(|(source, _)| *source).collect()
+    }
+
+    fn reports(&self) -> impl Iterator<Item = Report> {
+        self.sources.values().flatten().copied()
+    }
+
+    /// The one generation at which all hold.
+    fn all_hold_at(&self) -> Option<i64> {
+        let common = self.newest_generation()?;
+        let holds = |report: &Option<Report>| report.is_some_and(|it| it.holds && it.generation == common);
+        self.sources.values().all(holds).then_some(common)
+    }
+
+    fn any_fails_at(&self, generation: i64) -> bool {
+        self.reports().any(|report| !report.holds && report.generation == generation)
+    }
+
+    fn oldest_at(&self, generation: i64) -> Option<Timestamp> {
+        self.reports().filter(|report| report.generation == generation).map(|report| report.time).min()
+    }
+
+    fn newest_generation(&self) -> Option<i64> {
+        self.reports().map(|report| report.generation).max()
+    }
 }
