@@ -27,7 +27,8 @@ pub struct Beat {
 enum Sight {
     /// It was there when the observer came: the stamp is the only evidence of when it was sent.
     Found,
-    /// It took the place of another while the observer looked: the sender was alive then, whatever its clock says.
+    /// It took the place of another while the observer looked: the sender was alive then, whatever its clock
+    /// says.
     Arrived,
 }
 
@@ -80,7 +81,7 @@ pub struct Freshness {
     pub limit: Duration,
     /// Which side the limit itself is on.
     pub boundary: Boundary,
-    /// How far ahead of the observer a stamp may be and still be believed; beyond, the observation counts instead.
+    /// How far ahead of the observer a stamp may be and still be believed; beyond, the observation counts.
     pub lead: Duration,
 }
 
@@ -91,7 +92,8 @@ impl Freshness {
         Self { limit: period.saturating_mul(periods), boundary: Boundary::StaleAtLimit, lead: period }
     }
 
-    /// For news that expire: stale when older than `limit`, and a stamp of more than `limit` ahead is not believed.
+    /// For news that expire: stale when older than `limit`, and a stamp of more than `limit` ahead is not
+    /// believed.
     pub fn within(limit: Duration) -> Self {
         Self { limit, boundary: Boundary::FreshAtLimit, lead: limit }
     }
@@ -116,8 +118,8 @@ impl Freshness {
 
     /// When the sender was last alive, as far as we can tell.
     fn last_sign(&self, beat: &Beat) -> Timestamp {
-        // Measured when the stamp was seen, not now: otherwise a stamp of the future would be believed later, and
-        // bring a sender back to life that has been silent all along.
+        // Measured when the stamp was seen, not now: otherwise a stamp of the future would be believed later,
+        // and bring a sender back to life that has been silent all along.
         if beat.stamp > after(beat.seen, self.lead) {
             return beat.seen;
         }

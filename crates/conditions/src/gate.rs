@@ -161,8 +161,8 @@ pub struct Accepted<'a, I> {
 }
 
 impl<'a, I> Gate<'a, I> {
-    /// Weighs the checks against the rulings. A refusal outweighs every acceptance of the same check; of several
-    /// rulings that say the same, the first gives the reason.
+    /// Weighs the checks against the rulings. A refusal outweighs every acceptance of the same check; of
+    /// several rulings that say the same, the first gives the reason.
     pub fn evaluate<C: Covers<I>>(checks: &'a [Check<I>], rulings: &'a [Ruling<C>]) -> Self {
         let mut gate = Gate { unmet: Vec::new(), accepted: Vec::new() };
         for check in checks {

@@ -1,7 +1,7 @@
 //! The conditions of one object: one per type, changed in place, the others left as they are.
 //!
-//! The set decides what a wish changes and since when. It does not decide who may wish ([`guard`](crate::guard)),
-//! and it does not write: its caller compares and writes.
+//! The set decides what a wish changes and since when. It does not decide who may wish
+//! ([`guard`](crate::guard)), and it does not write: its caller compares and writes.
 
 use std::collections::HashMap;
 

@@ -51,7 +51,8 @@ pub struct Reports<K> {
 }
 
 impl<K: Ord> Reports<K> {
-    /// Takes a report unless the source has said something newer; of two at the same time the later arrival stays.
+    /// Takes a report unless the source has said something newer; of two at the same time the later arrival
+    /// stays.
     pub fn offer(&mut self, source: K, report: Report, generation: i64) -> Offer {
         if report.generation > generation {
             return Offer::FutureGeneration;
@@ -138,7 +139,8 @@ pub enum LastKnownWhy<'a, K> {
     MixedGenerations,
 }
 
-/// Whether something outside the reports lets [`current`](Snapshot::current) be true: children that must go first, say.
+/// Whether something outside the reports lets [`current`](Snapshot::current) be true: children that must go
+/// first, say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proviso {
     /// Nothing stands in the way.

@@ -66,7 +66,8 @@ impl<K: Ord, S: Ord> Fold<K, S> {
         self
     }
 
-    /// The worst report and its source; of equally severe ones that of the first source. `None` without reports.
+    /// The worst report and its source; of equally severe ones that of the first source.
+    /// `None` without reports.
     pub fn worst(&self) -> Option<(&K, &Report<S>)> {
         // min_by_key keeps the first of equals, and sources come in their order.
         self.reports.iter().min_by_key(|(_, report)| Reverse(&report.severity))

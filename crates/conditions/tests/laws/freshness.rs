@@ -102,7 +102,9 @@ fn any_beat() -> impl Strategy<Value = Beat> {
 
 proptest! {
     #[test]
-    fn what_is_stale_stays_stale_until_a_beat(rule in any_rule(), beat in any_beat(), now in -200i64..200, later in 0i64..200) {
+    fn what_is_stale_stays_stale_until_a_beat(
+        rule in any_rule(), beat in any_beat(), now in -200i64..200, later in 0i64..200,
+    ) {
         let (before, after) = (rule.judge(Some(&beat), at(now)), rule.judge(Some(&beat), at(now + later)));
         if before.is_stale() {
             prop_assert_eq!(after, before);
@@ -110,7 +112,9 @@ proptest! {
     }
 
     #[test]
-    fn the_judgement_changes_exactly_when_announced(rule in any_rule(), beat in any_beat(), now in -200i64..200) {
+    fn the_judgement_changes_exactly_when_announced(
+        rule in any_rule(), beat in any_beat(), now in -200i64..200,
+    ) {
         let judgement = rule.judge(Some(&beat), at(now));
         if let Some(change) = judgement.next_change() {
             let just_before = change - Duration::from_nanos(1);
@@ -126,7 +130,11 @@ proptest! {
     fn a_beat_that_arrives_is_fresh_for_the_limit_whatever_its_clock_says(
         limit in 1u64..40, lead in 0u64..40, stamp in -1000i64..1000, seen in 0i64..10,
     ) {
-        let rule = Freshness { limit: Duration::from_secs(limit), boundary: Boundary::StaleAtLimit, lead: Duration::from_secs(lead) };
+        let rule = Freshness {
+            limit: Duration::from_secs(limit),
+            boundary: Boundary::StaleAtLimit,
+            lead: Duration::from_secs(lead),
+        };
         let until = rule.judge(Some(&arrived(stamp, seen)), at(seen)).next_change();
         prop_assert!(until.is_some_and(|until| until >= at(seen + limit as i64)));
         prop_assert!(until.is_some_and(|until| until <= at(seen + (lead + limit) as i64)));

@@ -112,7 +112,9 @@ fn any_rulings() -> impl Strategy<Value = Vec<Ruling<u8>>> {
 
 proptest! {
     #[test]
-    fn a_gate_is_open_exactly_when_every_concern_is_accepted_and_none_refused(checks in any_checks(), rulings in any_rulings()) {
+    fn a_gate_is_open_exactly_when_every_concern_is_accepted_and_none_refused(
+        checks in any_checks(), rulings in any_rulings(),
+    ) {
         let ruled = |id: u8, verdict| rulings.iter().any(|ruling| ruling.about == id && ruling.verdict == verdict);
         let passes = |check: &Check<u8>| {
             check.finding == Finding::Clear
