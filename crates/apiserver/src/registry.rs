@@ -59,7 +59,7 @@ pub(crate) struct Resource {
     pub(crate) view: &'static [Rename],
     pub(crate) rules: Rules,
     pub(crate) selectable: &'static [Selectable],
-    pub(crate) columns: &'static [Column],
+    pub(crate) columns: Vec<Column>,
 }
 
 /// How and where the objects of a kind are kept.

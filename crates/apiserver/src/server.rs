@@ -116,13 +116,21 @@ impl Server {
         self.closing.send_replace(true);
     }
 
+    /// Resolves when the server closes.
+    pub(crate) async fn closed(&self) {
+        // An error means that the sender is gone, and with it the server.
+        let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
+    }
+
     pub(crate) fn is_closing(&self) -> bool {
         *self.closing.borrow()
     }
 
-    /// Answers a request of somebody, or of nobody that is known.
+    /// Answers a request of somebody, or of nobody that is known. A path that names no logical cluster is about
+    /// the one that the transport is for.
     pub(crate) async fn answer<B>(
         self: Arc<Self>,
+        home: &str,
         identity: Option<Identity>,
         request: Request<B>,
     ) -> Response<Body>
@@ -135,7 +143,7 @@ impl Server {
             _ => HeaderValue::from_str(&uuid::Uuid::new_v4().to_string())
                 .unwrap_or(HeaderValue::from_static("-")),
         };
-        let mut response = match self.route(identity, request).await {
+        let mut response = match self.route(home, identity, request).await {
             Ok(response) => response,
             Err(refusal) => refusal.into_response(),
         };
@@ -149,6 +157,7 @@ impl Server {
 
     async fn route<B>(
         self: Arc<Self>,
+        home: &str,
         identity: Option<Identity>,
         request: Request<B>,
     ) -> Answer<Response<Body>>
@@ -166,7 +175,7 @@ impl Server {
         if self.is_closing() {
             return Err(Refusal::unavailable("the server is shutting down", Duration::from_secs(1)));
         }
-        let name = path.cluster.unwrap_or(HUB);
+        let name = path.cluster.unwrap_or(home);
         let Some(cluster) = self.cluster(name) else {
             let clusters = crate::status::Qualified { group: "", name: "clusters" };
             return Err(Refusal::not_found(clusters, name));

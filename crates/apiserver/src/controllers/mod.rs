@@ -73,7 +73,6 @@ pub(crate) struct Ground {
 /// Runs the controllers for every logical cluster that there is or will be, until the server closes.
 pub(crate) async fn run(server: Arc<Server>, controllers: Controllers) {
     let mut names = server.cluster_names.subscribe();
-    let mut closing = server.closing.subscribe();
     let mut started: HashSet<String> = HashSet::new();
     let mut tasks = JoinSet::new();
     loop {
@@ -85,7 +84,7 @@ pub(crate) async fn run(server: Arc<Server>, controllers: Controllers) {
         }
         tokio::select! {
             changed = names.changed() => if changed.is_err() { return },
-            _ = closing.wait_for(|closing| *closing) => return,
+            () = server.closed() => return,
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn resource() -> Resource {
         shape: "core/v1.ConfigMap",
     };
     Resource {
-        columns: &[
+        columns: vec![
             name(),
             Column::text("Data", |object, _| {
                 (entries(object, "data").count() + entries(object, "binaryData").count()).to_string().into()

@@ -43,7 +43,7 @@ pub(super) fn core() -> Resource {
             Selectable { label: "source", paths: &["source.component", "reportingComponent"] },
             Selectable { label: "type", paths: &["type"] },
         ],
-        columns: &COLUMNS,
+        columns: columns(),
         ..describe(names, Scope::Namespaced, rules)
     }
 }
@@ -85,12 +85,13 @@ pub(super) fn events() -> Resource {
             Selectable { label: "reportingController", paths: &["reportingComponent"] },
             Selectable { label: "type", paths: &["type"] },
         ],
-        columns: &COLUMNS,
+        columns: columns(),
         ..describe(names, Scope::Namespaced, rules)
     }
 }
 
-static COLUMNS: [Column; 10] = [
+fn columns() -> Vec<Column> {
+    vec![
     Column::text("Last Seen", |event, now| last_seen(event, now).into()),
     Column::text("Type", |event, _| text(event, "type").into()),
     Column::text("Reason", |event, _| text(event, "reason").into()),
@@ -101,7 +102,8 @@ static COLUMNS: [Column; 10] = [
     Column::wide("First Seen", |event, now| first_seen(event, now).into()),
     Column::wide("Count", |event, _| count(event).to_string().into()),
     Column::wide("Name", |event, _| event.name().into()),
-];
+    ]
+}
 
 fn first_seen(event: &Object, now: Timestamp) -> String {
     match text(event, "firstTimestamp") {

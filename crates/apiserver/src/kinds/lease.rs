@@ -21,7 +21,7 @@ pub(super) fn resource() -> Resource {
     let rules =
         Rules { unconditional_update: false, create_on_update: true, validate, ..Rules::default() };
     Resource {
-        columns: &[
+        columns: vec![
             name(),
             Column::text("Holder", |object, _| text(object, "spec.holderIdentity").into()),
             age(),

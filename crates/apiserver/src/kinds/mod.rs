@@ -111,7 +111,7 @@ fn describe(names: Names, scope: Scope, rules: Rules) -> Resource {
         view: &[],
         rules,
         selectable: &[],
-        columns: &[],
+        columns: Vec::new(),
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn resource() -> Resource {
     Resource {
         subresources: vec![Subresource::Finalize, Subresource::Status],
         selectable: &[Selectable { label: "status.phase", paths: &["status.phase"] }],
-        columns: &[name(), Column::text("Status", |object, _| text(object, "status.phase").into()), age()],
+        columns: vec![name(), Column::text("Status", |object, _| text(object, "status.phase").into()), age()],
         ..describe(names, Scope::Cluster, rules)
     }
 }

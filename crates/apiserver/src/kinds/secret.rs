@@ -23,7 +23,7 @@ pub(super) fn resource() -> Resource {
     };
     Resource {
         selectable: &[Selectable { label: "type", paths: &["type"] }],
-        columns: &[
+        columns: vec![
             name(),
             Column::text("Type", |object, _| text(object, "type").into()),
             Column::text("Data", |object, _| entries(object, "data").count().to_string().into()),

@@ -38,7 +38,7 @@ pub(super) fn resource() -> Resource {
             Selectable { label: "spec.clusterIP", paths: &["spec.clusterIP"] },
             Selectable { label: "spec.type", paths: &["spec.type"] },
         ],
-        columns: &[
+        columns: vec![
             name(),
             Column::text("Type", |object, _| text(object, "spec.type").into()),
             Column::text("Cluster-IP", |object, _| or_none(text(object, "spec.clusterIP").into())),

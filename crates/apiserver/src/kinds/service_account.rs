@@ -14,7 +14,7 @@ pub(super) fn resource() -> Resource {
         shape: "core/v1.ServiceAccount",
     };
     Resource {
-        columns: &[name(), age()],
+        columns: vec![name(), age()],
         ..describe(names, Scope::Namespaced, Rules { returns_deleted: true, ..Rules::default() })
     }
 }

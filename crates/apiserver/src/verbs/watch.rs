@@ -64,12 +64,11 @@ pub(super) async fn watch(
         call,
     };
     watcher.begin(&options);
-    let closing = watcher.call.server.closing.subscribe();
     let response_call = &watcher.call;
     let response = render::with_headers(response_call, StatusCode::OK, Body::empty(), Encoding::Json);
-    let stream = futures::stream::unfold((watcher, closing), |(mut watcher, mut closing)| async move {
-        let chunk = watcher.next(&mut closing).await?;
-        Some((chunk, (watcher, closing)))
+    let stream = futures::stream::unfold(watcher, |mut watcher| async move {
+        let chunk = watcher.next().await?;
+        Some((chunk, watcher))
     });
     Ok(response.map(|_| Body::stream(stream)))
 }
@@ -138,7 +137,7 @@ impl Watcher {
     }
 
     /// The next bytes for the client, or the end.
-    async fn next(&mut self, closing: &mut tokio::sync::watch::Receiver<bool>) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(chunk) = self.take_ready() {
                 return Some(chunk);
@@ -157,16 +156,13 @@ impl Watcher {
                         self.phase = Phase::Live(then);
                     }
                 }
-                Phase::Live(watch) => self.phase = self.live(watch, closing).await,
+                Phase::Live(watch) => self.phase = self.live(watch).await,
             }
         }
     }
 
-    async fn live(
-        &mut self,
-        mut watch: Watch<Head>,
-        closing: &mut tokio::sync::watch::Receiver<bool>,
-    ) -> Phase {
+    async fn live(&mut self, mut watch: Watch<Head>) -> Phase {
+        let server = self.call.server.clone();
         let wake = if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
         tokio::select! {
             biased;
@@ -181,7 +177,7 @@ impl Watcher {
                 }
                 Err(compacted) => self.expired(watch.position(), compacted.compacted),
             },
-            _ = closing.wait_for(|closing| *closing) => Phase::Ended,
+            () = server.closed() => Phase::Ended,
             () = tokio::time::sleep_until(wake) => {
                 if Instant::now() >= self.deadline {
                     return Phase::Ended;

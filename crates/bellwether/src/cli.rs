@@ -1,0 +1,86 @@
+//! What a person types. Help texts live here; what the commands do does not.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The status and rollout plane for fleets of Kubernetes clusters.
+///
+/// Start everything on this machine with `bellwether up`, then use kubectl:
+///
+///   bellwether up
+///   export KUBECONFIG=.bellwether/kubeconfig
+///   kubectl get namespaces
+#[derive(Debug, Parser)]
+#[command(name = "bellwether", version, verbatim_doc_comment)]
+pub(crate) struct Cli {
+    /// How log lines on stderr look. What is logged is set by RUST_LOG, for example RUST_LOG=debug.
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything on this machine: a Kubernetes API for a hub and its spokes, with data on local disk.
+    Up(UpArgs),
+    /// Run one role, for production.
+    Run {
+        #[command(subcommand)]
+        role: Role,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Role {
+    /// The embedded Kubernetes API server alone.
+    Apiserver(ApiserverArgs),
+}
+
+/// Run everything on this machine.
+///
+/// The first start makes a CA, certificates and a kubeconfig with the contexts `hub`, `spoke-1`, … in the data
+/// directory. Every later start continues with the data that is there. Ctrl-C or SIGTERM stops cleanly.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Where everything is kept: objects, certificates, kubeconfig.
+    #[arg(long, value_name = "DIR", default_value = ".bellwether")]
+    pub(crate) data_dir: PathBuf,
+
+    /// Where the Kubernetes API listens, over TLS. Port 0 picks a free port.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6440")]
+    pub(crate) listen: SocketAddr,
+
+    /// Where plain HTTP listens: /healthz and /readyz. Port 0 picks a free port.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
+    pub(crate) http: SocketAddr,
+
+    /// How many spokes to serve, named spoke-1, spoke-2, …. A spoke that is no longer counted keeps its data.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) spokes: u16,
+}
+
+/// Run the embedded Kubernetes API server alone.
+#[derive(Debug, Args)]
+pub(crate) struct ApiserverArgs {
+    /// Where everything is kept: objects, certificates, kubeconfig.
+    #[arg(long, value_name = "DIR", default_value = ".bellwether")]
+    pub(crate) data_dir: PathBuf,
+
+    /// Where the Kubernetes API listens, over TLS. Port 0 picks a free port.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6440")]
+    pub(crate) listen: SocketAddr,
+
+    /// The logical clusters to serve beside `hub`, at /clusters/NAME.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) logical_clusters: Vec<String>,
+}

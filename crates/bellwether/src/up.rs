@@ -1,0 +1,184 @@
+//! `bellwether up` and `bellwether run apiserver`: bind, open, serve, say so, and stop cleanly.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use bellwether_apiserver::pki::Pki;
+use bellwether_apiserver::{ApiServer, TlsSettings};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::{ApiserverArgs, UpArgs};
+use crate::endpoints::Endpoints;
+use crate::kubeconfig;
+
+/// How long a clean stop may take.
+const STOP: Duration = Duration::from_secs(5);
+
+/// What is served, whichever command asked for it.
+struct Plan {
+    data_dir: PathBuf,
+    listen: SocketAddr,
+    http: Option<SocketAddr>,
+    clusters: Vec<String>,
+}
+
+pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
+    let clusters = (1..=arguments.spokes).map(|number| format!("spoke-{number}")).collect();
+    start(Plan {
+        data_dir: arguments.data_dir,
+        listen: arguments.listen,
+        http: Some(arguments.http),
+        clusters,
+    })
+}
+
+pub(crate) fn run_apiserver(arguments: ApiserverArgs) -> anyhow::Result<()> {
+    start(Plan {
+        data_dir: arguments.data_dir,
+        listen: arguments.listen,
+        http: None,
+        clusters: arguments.logical_clusters,
+    })
+}
+
+fn start(plan: Plan) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(serve(plan, begun));
+    // Whatever still runs has been told to stop; it is not waited for.
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    outcome
+}
+
+async fn serve(plan: Plan, begun: Instant) -> anyhow::Result<()> {
+    let kubernetes = bind(plan.listen, "--listen").await?;
+    let http = match plan.http {
+        Some(address) => Some(bind(address, "--http").await?),
+        None => None,
+    };
+    create_private(&plan.data_dir)?;
+    let dir = plan.data_dir.as_path();
+    let pki = Pki::load_or_create(&dir.join("pki"), &[plan.listen.ip()])?;
+    let server = ApiServer::durable(dir)
+        .clusters(plan.clusters.clone())
+        .ca_certificate(&pki.ca)
+        .start()
+        .await?;
+    let url = format!("https://{}", reachable(kubernetes.local_addr()?));
+    kubeconfig::write(&dir.join("kubeconfig"), &url, &plan.clusters, &pki)?;
+
+    let settings = TlsSettings::new(&pki)?;
+    let serving = tokio::spawn({
+        let server = server.clone();
+        async move { server.serve(kubernetes, settings).await }
+    });
+    let mut addresses = json!({"kubernetes": url});
+    if let Some(listener) = http {
+        addresses["http"] = format!("http://{}", reachable(listener.local_addr()?)).into();
+        let routes = http_routes(server.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+    }
+    let published = Endpoints::publish(dir.join("endpoints.json"), &addresses)?;
+    greet(dir, &addresses, &plan.clusters, begun.elapsed());
+
+    let failure = tokio::select! {
+        signal = stop_signal() => {
+            signal?;
+            None
+        }
+        reason = server.failed() => Some(reason),
+    };
+    drop(published);
+    if let Some(reason) = failure {
+        anyhow::bail!("the store failed and must be restarted to be sure of its state: {reason}");
+    }
+    eprintln!("Stopping; press Ctrl-C again to stop at once.");
+    let stopped = async {
+        server.stop().await;
+        let _ = serving.await;
+    };
+    tokio::select! {
+        _ = tokio::time::timeout(STOP, stopped) => {}
+        _ = stop_signal() => {}
+    }
+    Ok(())
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; is another server running? Choose another address with {flag}")
+    })
+}
+
+fn create_private(dir: &Path) -> anyhow::Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .with_context(|| format!("cannot create the data directory {}", dir.display()))
+}
+
+/// The address by which this machine reaches what is bound to all addresses.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::from(([127, 0, 0, 1], v4.port())),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => {
+            SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, v6.port()))
+        }
+        other => other,
+    }
+}
+
+fn http_routes(server: ApiServer) -> Router {
+    let ready = move || {
+        let server = server.clone();
+        async move {
+            match server.trouble() {
+                None => (StatusCode::OK, "ok\n".to_owned()),
+                Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {trouble}\n")),
+            }
+        }
+    };
+    Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready))
+}
+
+async fn stop_signal() -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted,
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+fn greet(dir: &Path, addresses: &serde_json::Value, clusters: &[String], took: Duration) {
+    let text = |key: &str| addresses[key].as_str().unwrap_or_default().to_owned();
+    println!("Bellwether is up after {:.2} s.\n", took.as_secs_f64());
+    println!("  Kubernetes API  {}  ({})", text("kubernetes"), summary(clusters));
+    if addresses.get("http").is_some() {
+        println!("  HTTP            {}  (/healthz, /readyz)", text("http"));
+    }
+    println!("  Data            {}\n", dir.display());
+    println!("Next, in another terminal:\n");
+    println!("  export KUBECONFIG={}", dir.join("kubeconfig").display());
+    println!("  kubectl get namespaces");
+    if let Some(first) = clusters.first() {
+        println!("  kubectl --context {first} get namespaces");
+    }
+    println!("\nCtrl-C stops it; the data stays.");
+}
+
+fn summary(clusters: &[String]) -> String {
+    match clusters {
+        [] => "hub".into(),
+        [only] => format!("hub and {only}"),
+        [first, .., last] => format!("hub, and {} more from {first} to {last}", clusters.len()),
+    }
+}
