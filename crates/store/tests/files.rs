@@ -136,16 +136,30 @@ fn damage_inside_the_file_is_never_served() {
     }
 }
 
+/// Changes a number that the store keeps beside its records.
+fn forge(file: &Path, name: &str, number: u64) {
+    let database = redb::Database::open(file).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let meta: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("meta");
+    transaction.open_table(meta).unwrap().insert(name, number).unwrap();
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn a_log_that_lost_its_newest_records_is_refused() {
+    run(async {
+        let (dir, file) = written().await;
+        forge(&file, "high_water", 301);
+        let refused = open(dir.path()).unwrap_err();
+        assert!(matches!(refused, OpenError::Corrupt { .. }), "{refused}");
+    });
+}
+
 #[test]
 fn an_unknown_format_is_refused() {
     run(async {
         let (dir, file) = written().await;
-        let database = redb::Database::open(&file).unwrap();
-        let transaction = database.begin_write().unwrap();
-        let meta: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("meta");
-        transaction.open_table(meta).unwrap().insert("format", 99).unwrap();
-        transaction.commit().unwrap();
-        drop(database);
+        forge(&file, "format", 99);
         let refused = open(dir.path()).unwrap_err();
         assert!(matches!(refused, OpenError::Format { found: 99, supported: 1 }), "{refused}");
     });
