@@ -57,7 +57,7 @@ impl<F: Facts> Store<F> {
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let data_dir = DataDir::lock(dir)?;
         let database = data_dir.database();
-        let opening = if database.try_exists().map_err(failed("look for", &database))? {
+        let opened = if database.try_exists().map_err(failed("look for", &database))? {
             let file = open_existing(&database).map_err(failed("open", &database))?;
             let opening = Opening::new(file_backend(file, &database)?, &options, &database);
             if opening.medium.is_empty().map_err(failed("read", &database))? {
@@ -73,7 +73,7 @@ impl<F: Facts> Store<F> {
             opened
         };
         let reserve = Reserve::new(data_dir.reserve(), options.reserve_bytes);
-        opening.start(&options, |writer| writer.with_data_dir(data_dir, reserve))
+        opened.start(&options, |writer| writer.with_data_dir(data_dir, reserve))
     }
 
     /// Opens the store on something that behaves like a file. Locks nothing and reserves nothing.
