@@ -25,7 +25,7 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const META_FORMAT: &str = "format";
 /// Events at or below are gone.
 const META_COMPACTED: &str = "compacted";
-/// The newest revision given out when history last ended: the records that show it may be gone since.
+/// The newest revision given out when history last ended. No revision up to it may be given out again.
 const META_HIGH_WATER: &str = "high_water";
 
 /// All objects are in memory already; pages are only cached to be written next to each other.
@@ -128,7 +128,10 @@ impl Disk {
         if known == Revision::default() && read != expected {
             return Err(DiskError::Corrupt(format!("{read} records were found where {expected} should be")));
         }
-        ledger.finish_replay(compacted, high_water);
+        if ledger.known().max(compacted) < high_water {
+            return Err(DiskError::Corrupt(format!("the records up to {high_water} are missing")));
+        }
+        ledger.finish_replay(compacted);
         Ok(())
     }
 

@@ -197,8 +197,9 @@ impl<F> Ledger<F> {
     }
 
     /// Publishes what was replayed, of a log whose history begins after `compacted`.
-    pub(crate) fn finish_replay(&mut self, compacted: Revision, high_water: Revision) {
-        self.high_water = self.high_water.max(high_water).max(compacted);
+    pub(crate) fn finish_replay(&mut self, compacted: Revision) {
+        // A record only goes once it is compacted, so one of the two is the newest that was given out.
+        self.high_water = self.high_water.max(compacted);
         let ended = self.history.partition_point(|happening| happening.event.revision() <= compacted);
         let ended_weight = self.history.iter().take(ended).map(|happening| happening.event.weight()).sum();
         self.forget(ended, ended_weight, compacted);

@@ -23,7 +23,7 @@ impl Reserve {
 
     /// Sets the space aside, unless that has been done.
     pub(crate) fn secure(&self) -> io::Result<()> {
-        if fs::metadata(&self.path).is_ok_and(|present| present.len() >= self.bytes) {
+        if self.bytes == 0 || fs::metadata(&self.path).is_ok_and(|present| present.len() >= self.bytes) {
             return Ok(());
         }
         self.fill().inspect_err(|_| self.release())

@@ -52,13 +52,14 @@ enum Committer<F> {
 impl<F: Facts> Store<F> {
     /// Opens the store in a directory, which is created if need be and locked until the store is closed.
     ///
-    /// Blocks until all of it is read.
+    /// Blocks until all of it is read. [Close](Self::close) the store at the end: dropping its last clone ends
+    /// the writer too, but does not wait for it, so that the directory stays locked for a moment.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let data_dir = DataDir::lock(dir)?;
         let database = data_dir.database();
-        let opening = if database.try_exists().map_err(failed("look for", &database))? {
+        let opened = if database.try_exists().map_err(failed("look for", &database))? {
             let file = open_existing(&database).map_err(failed("open", &database))?;
-            let opening = Opening::new(file_backend(file, &database)?, &options, &database)?;
+            let opening = Opening::new(file_backend(file, &database)?, &options, &database);
             if opening.medium.is_empty().map_err(failed("read", &database))? {
                 return Err(OpenError::Corrupt { path: database, detail: "it is empty".to_owned() });
             }
@@ -66,18 +67,18 @@ impl<F: Facts> Store<F> {
         } else {
             let unfinished = data_dir.unfinished_database();
             let file = create_private(&unfinished).map_err(failed("create", &unfinished))?;
-            let opening = Opening::new(file_backend(file, &unfinished)?, &options, &unfinished)?;
+            let opening = Opening::new(file_backend(file, &unfinished)?, &options, &unfinished);
             let opened = opening.replay(&options)?;
             data_dir.finish_database()?;
             opened
         };
         let reserve = Reserve::new(data_dir.reserve(), options.reserve_bytes);
-        opening.start(&options, |writer| writer.with_data_dir(data_dir, reserve))
+        opened.start(&options, |writer| writer.with_data_dir(data_dir, reserve))
     }
 
     /// Opens the store on something that behaves like a file. Locks nothing and reserves nothing.
     pub fn with_backend(backend: impl StorageBackend, options: Options) -> Result<Self, OpenError> {
-        Opening::new(backend, &options, Path::new("the store"))?
+        Opening::new(backend, &options, Path::new("the store"))
             .replay(&options)?
             .start(&options, |writer| writer)
     }
@@ -263,8 +264,8 @@ struct Opened<F> {
 }
 
 impl<'a> Opening<'a> {
-    fn new(backend: impl StorageBackend, options: &Options, path: &'a Path) -> Result<Self, OpenError> {
-        Ok(Self { medium: Medium::new(backend, options.durability), path })
+    fn new(backend: impl StorageBackend, options: &Options, path: &'a Path) -> Self {
+        Self { medium: Medium::new(backend, options.durability), path }
     }
 
     fn replay<F: Facts>(self, options: &Options) -> Result<Opened<F>, OpenError> {
@@ -319,5 +320,85 @@ impl<F> fmt::Debug for Store<F> {
             .field("compacted", &self.inner.shared.compacted())
             .field("health", &self.inner.shared.health())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs, io,
+        sync::atomic::{AtomicBool, Ordering},
+    };
+
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+    use crate::{Change, Draft, Expect};
+
+    /// A disk that is full on command.
+    #[derive(Debug)]
+    struct Fillable {
+        disk: InMemoryBackend,
+        full: Arc<AtomicBool>,
+    }
+
+    impl StorageBackend for Fillable {
+        fn len(&self) -> io::Result<u64> {
+            self.disk.len()
+        }
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.disk.read(offset, out)
+        }
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.disk.set_len(len)
+        }
+        fn sync_data(&self) -> io::Result<()> {
+            self.disk.sync_data()
+        }
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            if self.full.load(Ordering::SeqCst) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.disk.write(offset, data)
+        }
+    }
+
+    fn anything() -> Write {
+        Write {
+            space: Space::new("hub/a"),
+            path: "a".into(),
+            expect: Expect::Any,
+            change: Change::Put(Draft::plain("value")),
+        }
+    }
+
+    #[test]
+    fn a_full_disk_gets_the_reserve_which_is_set_aside_again_when_there_is_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let full = Arc::new(AtomicBool::new(false));
+        let backend = Fillable { disk: InMemoryBackend::new(), full: full.clone() };
+        let options = Options { reserve_bytes: 100_000, ..Options::default() };
+        let data_dir = DataDir::lock(dir.path()).unwrap();
+        let path = data_dir.reserve();
+        let reserve = Reserve::new(path.clone(), options.reserve_bytes);
+        let opened: Opened<()> = Opening::new(backend, &options, dir.path()).replay(&options).unwrap();
+        let store = opened.start(&options, |writer| writer.with_data_dir(data_dir, reserve)).unwrap();
+        let reserved = || fs::metadata(&path).map_or(0, |file| file.len());
+
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+            store.commit(anything()).await.unwrap();
+            assert_eq!(reserved(), 100_000);
+
+            full.store(true, Ordering::SeqCst);
+            assert!(matches!(store.commit(anything()).await, Err(CommitError::ReadOnly { .. })));
+            assert_eq!(reserved(), 0);
+            assert_eq!(store.get(&Space::new("hub/a"), "a").unwrap().revision(), Revision(1));
+
+            full.store(false, Ordering::SeqCst);
+            store.compact().await;
+            assert_eq!(reserved(), 100_000);
+            assert_eq!(store.health(), Health::Serving);
+            assert_eq!(store.commit(anything()).await.unwrap().revision(), Revision(2));
+        });
     }
 }

@@ -40,11 +40,9 @@ fn stamped(value: &str) -> Draft {
 
 /// Runs a test that must not hang.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap()
-        .block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs") })
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+        tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs")
+    })
 }
 
 /// A clock that moves by hand.
