@@ -108,6 +108,9 @@ impl Collection<'_> {
         let base = object.meta_str("generateName").to_owned();
         let generated = object.name().is_empty() && !base.is_empty();
         meta::begin(&mut object, self.server.clock.now());
+        if self.resource.is_namespaced() {
+            object.meta_mut().insert("namespace".into(), namespace.into());
+        }
         for _ in 0..GENERATED_NAMES {
             let mut candidate = object.clone();
             if generated {
@@ -306,13 +309,17 @@ impl Collection<'_> {
                 Refusal::conflict(
                     self.resource.qualified(),
                     at.name,
-                    format!("Precondition failed: {what} in precondition: {asked}, {what} in object meta: {found}"),
+                    format!(
+                        "Precondition failed: {what} in precondition: {asked}, {what} in object meta: {found}"
+                    ),
                 )
             } else {
                 Refusal::conflict(
                     self.resource.qualified_kind(),
                     at.name,
-                    format!("the {what} in the precondition ({asked}) does not match the {what} in record ({found}). The object might have been {hint}"),
+                    format!(
+                        "the {what} in the precondition ({asked}) does not match the {what} in record ({found}). The object might have been {hint}"
+                    ),
                 )
             }),
             _ => Ok(()),
@@ -389,11 +396,9 @@ impl Collection<'_> {
             CommitError::ReadOnly { reason } => {
                 Refusal::internal(format!("nothing can be written: {reason}")).into()
             }
-            CommitError::Closed => Refusal::unavailable(
-                "the server is shutting down",
-                std::time::Duration::from_secs(1),
-            )
-            .into(),
+            CommitError::Closed => {
+                Refusal::unavailable("the server is shutting down", std::time::Duration::from_secs(1)).into()
+            }
         })
     }
 }
@@ -454,7 +459,8 @@ fn finalizers_for(object: &Object, propagation: Option<Propagation>) -> Vec<Stri
         Propagation::Orphan => finalizers.push(meta::ORPHAN.into()),
     }
     // The same finalizers in another order are the same.
-    let mut sorted = (finalizers.clone(), own.iter().map(|finalizer| (*finalizer).to_owned()).collect::<Vec<_>>());
+    let mut sorted =
+        (finalizers.clone(), own.iter().map(|finalizer| (*finalizer).to_owned()).collect::<Vec<_>>());
     sorted.0.sort_unstable();
     sorted.1.sort_unstable();
     if sorted.0 == sorted.1 { own.into_iter().map(str::to_owned).collect() } else { finalizers }

@@ -138,8 +138,7 @@ mod tests {
 
     #[test]
     fn the_last_of_two_equal_keys_counts_and_both_are_named() {
-        let decoded =
-            decode(br#"{"a":1,"spec":{"x":1,"x":2},"l":[{"k":1,"k":2}]}"#, Encoding::Json).unwrap();
+        let decoded = decode(br#"{"a":1,"spec":{"x":1,"x":2},"l":[{"k":1,"k":2}]}"#, Encoding::Json).unwrap();
         assert_eq!(decoded.value, serde_json::json!({"a": 1, "spec": {"x": 2}, "l": [{"k": 2}]}));
         assert_eq!(decoded.duplicates, ["spec.x", "l[0].k"]);
     }
@@ -163,10 +162,7 @@ mod tests {
     #[test]
     fn yaml_becomes_the_same_value() {
         let decoded = decode(b"a: 1\nb: [x, 'y']\nc: {d: null, e: true}\n", Encoding::Yaml).unwrap();
-        assert_eq!(
-            decoded.value,
-            serde_json::json!({"a": 1, "b": ["x", "y"], "c": {"d": null, "e": true}})
-        );
+        assert_eq!(decoded.value, serde_json::json!({"a": 1, "b": ["x", "y"], "c": {"d": null, "e": true}}));
     }
 
     #[test]

@@ -11,7 +11,6 @@ pub(crate) enum Wrong {
     Duplicate,
     Forbidden,
     TooLong,
-    TooMany,
 }
 
 impl Wrong {
@@ -24,7 +23,6 @@ impl Wrong {
             Self::Duplicate => "FieldValueDuplicate",
             Self::Forbidden => "FieldValueForbidden",
             Self::TooLong => "FieldValueTooLong",
-            Self::TooMany => "FieldValueTooMany",
         }
     }
 
@@ -36,7 +34,6 @@ impl Wrong {
             Self::Duplicate => "Duplicate value",
             Self::Forbidden => "Forbidden",
             Self::TooLong => "Too long",
-            Self::TooMany => "Too many",
         }
     }
 }

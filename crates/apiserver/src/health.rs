@@ -13,10 +13,8 @@ struct Check {
 }
 
 fn checks(server: &Server, endpoint: &str) -> Vec<Check> {
-    let mut checks = vec![
-        Check { name: "ping", trouble: None },
-        Check { name: "etcd", trouble: server.trouble() },
-    ];
+    let mut checks =
+        vec![Check { name: "ping", trouble: None }, Check { name: "etcd", trouble: server.trouble() }];
     if endpoint == "readyz" {
         let trouble = server.is_closing().then(|| "process is shutting down".to_owned());
         checks.push(Check { name: "shutdown", trouble });

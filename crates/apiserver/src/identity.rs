@@ -1,7 +1,7 @@
 //! Who is asking. The transport decides the identity once, and it travels with the request to every rule.
 
 /// The group of those whom no rule restrains.
-pub const MASTERS: &str = "system:masters";
+pub(crate) const MASTERS: &str = "system:masters";
 
 /// A user as the API knows one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -53,7 +53,7 @@ mod version;
 pub use body::Body;
 pub use controllers::{Controller, Controllers};
 pub use identity::Identity;
+pub use serve::TlsSettings;
 pub use server::HUB;
 pub use service::{ApiServer, Builder, ClusterNameError, Service, StartError};
-pub use serve::TlsSettings;
 pub use status::Refusal;

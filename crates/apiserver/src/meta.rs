@@ -31,7 +31,8 @@ pub(crate) fn generate_name(base: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     const LONGEST_BASE: usize = 58;
     let mut random = rand::rng();
-    let suffix = (0..5).map(|_| char::from(*ALPHABET.get(random.random_range(0..ALPHABET.len())).unwrap_or(&b'x')));
+    let suffix =
+        (0..5).map(|_| char::from(*ALPHABET.get(random.random_range(0..ALPHABET.len())).unwrap_or(&b'x')));
     base.chars().take(LONGEST_BASE).chain(suffix).collect()
 }
 

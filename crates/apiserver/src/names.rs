@@ -86,7 +86,11 @@ pub(crate) fn label(name: &str) -> Vec<String> {
     }
     if !is_label(name) {
         // A subdomain is a label with dots in it: say just that.
-        problems.push(if name.split('.').all(is_label) { "must not contain dots".into() } else { LABEL.into() });
+        problems.push(if name.split('.').all(is_label) {
+            "must not contain dots".into()
+        } else {
+            LABEL.into()
+        });
     }
     problems
 }
@@ -124,7 +128,8 @@ pub(crate) fn qualified(key: &str) -> Vec<String> {
             if prefix.is_empty() {
                 problems.push("prefix part must be non-empty".to_owned());
             } else {
-                problems.extend(subdomain(prefix).into_iter().map(|problem| format!("prefix part {problem}")));
+                problems
+                    .extend(subdomain(prefix).into_iter().map(|problem| format!("prefix part {problem}")));
             }
             name
         }
@@ -207,9 +212,14 @@ mod tests {
 
     #[test]
     fn keys_and_values_follow_theirs() {
-        for (key, good) in
-            [("a", true), ("x.io/a_B.c", true), ("/a", false), ("a/", false), ("a/b/c", false), ("X.io/a", false)]
-        {
+        for (key, good) in [
+            ("a", true),
+            ("x.io/a_B.c", true),
+            ("/a", false),
+            ("a/", false),
+            ("a/b/c", false),
+            ("X.io/a", false),
+        ] {
             assert_eq!(qualified(key).is_empty(), good, "{key}");
         }
         for (value, good) in [("", true), ("a_B.c", true), ("-a", false), ("a b", false)] {

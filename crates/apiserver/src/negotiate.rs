@@ -213,16 +213,16 @@ mod tests {
                 "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
                 json(Form::Table(MetaVersion::V1)),
             ),
-            (
-                "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
-                json(Form::Table(MetaVersion::V1Beta1)),
-            ),
+            ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", json(Form::Table(MetaVersion::V1Beta1))),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
                 json(Form::Metadata(MetaVersion::V1)),
             ),
             ("application/json;as=Odd;v=v1;g=meta.k8s.io,application/json", json(Form::Object)),
-            ("application/json;q=0.2,application/yaml", Ok(Accepted { form: Form::Object, encoding: Encoding::Yaml })),
+            (
+                "application/json;q=0.2,application/yaml",
+                Ok(Accepted { form: Form::Object, encoding: Encoding::Yaml }),
+            ),
             ("application/vnd.kubernetes.protobuf", Err(406)),
             ("text/html", Err(406)),
         ] {

@@ -154,7 +154,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Object {
 
 /// What the server wants to know of a stored object without parsing all of it.
 #[derive(Debug, Default)]
-pub struct Head {
+pub(crate) struct Head {
     pub(crate) uid: Box<str>,
     pub(crate) labels: Vec<(Box<str>, Box<str>)>,
     pub(crate) owners: Vec<Owner>,

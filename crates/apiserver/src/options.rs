@@ -153,7 +153,9 @@ impl DeleteOptions {
                 match body.get("kind").and_then(Value::as_str) {
                     None | Some("" | "DeleteOptions") => {}
                     Some(_) => {
-                        return Err(Refusal::bad_request("decoded object cannot be converted to DeleteOptions"));
+                        return Err(Refusal::bad_request(
+                            "decoded object cannot be converted to DeleteOptions",
+                        ));
                     }
                 }
                 serde_json::from_value(body).map_err(|error| Refusal::bad_request(error.to_string()))?
@@ -313,10 +315,8 @@ fn check_match(
             errors.push(FieldError::not_supported(MATCH, other, &["Exact", "NotOlderThan", ""]));
         }
         if send_initial_events.is_some() {
-            errors.push(FieldError::forbidden(
-                "sendInitialEvents",
-                "sendInitialEvents is forbidden for list",
-            ));
+            errors
+                .push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(Refusal::invalid_options("ListOptions", &errors)) }

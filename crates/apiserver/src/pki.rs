@@ -8,7 +8,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -80,7 +81,8 @@ impl Pki {
         let ca = load_or_make_ca(dir)?;
         let names = serving_names(addresses);
         let serving = credential(dir, "server", &ca, Purpose::Serving(&names))?;
-        let admin = credential(dir, "admin", &ca, Purpose::Client { user: "admin", group: "bellwether:admins" })?;
+        let admin =
+            credential(dir, "admin", &ca, Purpose::Client { user: "admin", group: "bellwether:admins" })?;
         Ok(Self { ca: ca.certificate, serving, admin })
     }
 

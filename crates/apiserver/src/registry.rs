@@ -196,9 +196,7 @@ impl Registry {
 
     /// The resource of a kind, in the version an owner reference names.
     pub(crate) fn find_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        self.resources
-            .iter()
-            .find(|resource| resource.kind == kind && resource.api_version() == api_version)
+        self.resources.iter().find(|resource| resource.kind == kind && resource.api_version() == api_version)
     }
 
     /// All resources, in the order of discovery.

@@ -13,7 +13,10 @@ pub(crate) struct Path<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// `/healthz`, `/livez`, `/readyz`, and one check below them.
-    Health { endpoint: &'a str, check: Option<&'a str> },
+    Health {
+        endpoint: &'a str,
+        check: Option<&'a str>,
+    },
     Version,
     /// `/`
     Index,
@@ -22,7 +25,10 @@ pub(crate) enum Target<'a> {
     /// `/apis/<group>`
     Group(&'a str),
     /// `/api/v1` or `/apis/<group>/<version>`
-    GroupVersion { group: &'a str, version: &'a str },
+    GroupVersion {
+        group: &'a str,
+        version: &'a str,
+    },
     Resource(ResourcePath<'a>),
     Unknown,
 }
@@ -231,7 +237,8 @@ mod tests {
 
     #[test]
     fn a_path_with_an_empty_segment_leads_nowhere() {
-        for path in ["/api/v1/namespaces//configmaps", "/apis/g/v1/x//y", "/elsewhere", "/api/v1/a/b/c/d/e/f"] {
+        for path in ["/api/v1/namespaces//configmaps", "/apis/g/v1/x//y", "/elsewhere", "/api/v1/a/b/c/d/e/f"]
+        {
             assert_eq!(Path::parse(path).target, Target::Unknown, "{path}");
         }
     }

@@ -130,9 +130,7 @@ fn parse_value(tokens: &mut Tokens<'_>) -> Result<String, String> {
 fn parse_bound(tokens: &mut Tokens<'_>) -> Result<i64, String> {
     let value = parse_value(tokens)?;
     value.parse().map_err(|_| {
-        format!(
-            "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer"
-        )
+        format!("values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an integer")
     })
 }
 
@@ -300,10 +298,7 @@ impl FieldSelector {
 
     /// The one name that can match, if the selector names one: such a list is a get.
     pub(crate) fn only_name(&self) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|term| term.field == Selected::Name && term.equal)
-            .map(|term| term.value.as_str())
+        self.0.iter().find(|term| term.field == Selected::Name && term.equal).map(|term| term.value.as_str())
     }
 
     /// Whether a stored object meets every term. `object` is parsed only when a term looks inside.
@@ -411,7 +406,9 @@ mod tests {
 
     #[test]
     fn label_selectors_that_make_no_sense_are_refused() {
-        for selector in ["a=b,", ",a", "a in", "a in (b", "=b", "a=b c", "a==", "!!a", "a in b", "-x=1", "a=-", "tier>x"] {
+        for selector in
+            ["a=b,", ",a", "a in", "a in (b", "=b", "a=b c", "a==", "!!a", "a in b", "-x=1", "a=-", "tier>x"]
+        {
             let parsed = LabelSelector::parse(selector);
             if selector == "a==" {
                 assert!(parsed.is_ok(), "{selector}");

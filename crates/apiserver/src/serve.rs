@@ -151,9 +151,9 @@ fn identity_of(certificate: &CertificateDer<'_>) -> Identity {
         if let Some(name) = subject.iter_common_name().next().and_then(|name| name.as_str().ok()) {
             identity.user = name.to_owned();
         }
-        identity.groups.extend(
-            subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned),
-        );
+        identity
+            .groups
+            .extend(subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned));
     }
     identity.groups.push(MASTERS.into());
     identity

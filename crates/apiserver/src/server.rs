@@ -149,9 +149,7 @@ impl Server {
         };
         let headers = response.headers_mut();
         headers.insert("audit-id", audit_id);
-        headers
-            .entry(header::CACHE_CONTROL)
-            .or_insert(HeaderValue::from_static("no-cache, private"));
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
         response
     }
 

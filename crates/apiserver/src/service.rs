@@ -104,13 +104,13 @@ impl Builder {
             Some(directory) => {
                 let options = self.options;
                 // Recovery reads the whole log: that is no work for an async thread.
-                tokio::task::spawn_blocking(move || Store::open(&directory, options))
-                    .await
-                    .map_err(|error| OpenError::Io {
+                tokio::task::spawn_blocking(move || Store::open(&directory, options)).await.map_err(
+                    |error| OpenError::Io {
                         attempt: "open",
                         path: PathBuf::from("the store"),
                         source: std::io::Error::other(error),
-                    })??
+                    },
+                )??
             }
         };
         let server = Arc::new(Server::new(store, clock, self.ca_certificate));

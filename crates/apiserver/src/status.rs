@@ -41,15 +41,15 @@ struct ListMeta {
 /// What a Status is about.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Details {
+struct Details {
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) name: String,
+    name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) group: String,
+    group: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) kind: String,
+    kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) uid: String,
+    uid: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     causes: Vec<Cause>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,12 +159,6 @@ impl Refusal {
         Self::new(404, "NotFound", format!("{resource} {name:?} not found")).about(resource.details(name))
     }
 
-    /// A path that leads nowhere inside a group that is served.
-    pub(crate) fn no_such_resource() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource")
-            .about(Details::default())
-    }
-
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
             .about(Details::default())
@@ -216,11 +210,7 @@ impl Refusal {
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {
-        Self::new(
-            413,
-            "RequestEntityTooLarge",
-            format!("Request entity too large: limit is {limit}"),
-        )
+        Self::new(413, "RequestEntityTooLarge", format!("Request entity too large: limit is {limit}"))
     }
 
     pub(crate) fn unsupported_media_type(accepted: &[&str]) -> Self {
@@ -266,10 +256,6 @@ impl Refusal {
         let mut details = resource.details(name);
         details.causes.push(Cause { reason: "UnexpectedServerResponse", message: why, field: String::new() });
         Self::new(422, "Invalid", message).about(details)
-    }
-
-    pub(crate) fn too_many_requests(message: impl Into<String>, wait: Duration) -> Self {
-        Self::new(429, "TooManyRequests", message).retry_after(wait)
     }
 
     pub(crate) fn internal(why: impl std::fmt::Display) -> Self {
@@ -328,8 +314,9 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The Status that says that something was done: the object is gone.
-pub(crate) fn success(details: Details) -> Bytes {
+/// The Status that says that an object is gone, and which one it was.
+pub(crate) fn gone(resource: Qualified<'_>, name: &str, uid: &str) -> Bytes {
+    let details = Details { uid: uid.into(), ..resource.details(name) };
     let status = Status {
         kind: "Status",
         api_version: "v1",

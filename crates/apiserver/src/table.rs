@@ -83,8 +83,7 @@ pub(crate) fn columns(resource: &Resource) -> Value {
 
 /// The row of one object, which comes in its stored form.
 pub(crate) fn row(resource: &Resource, object: Object, style: Style) -> Value {
-    let cells: Vec<Value> =
-        resource.columns.iter().map(|column| (column.cell)(&object, style.now)).collect();
+    let cells: Vec<Value> = resource.columns.iter().map(|column| (column.cell)(&object, style.now)).collect();
     match style.include {
         Include::Nothing => json!({"cells": cells, "object": null}),
         Include::Metadata => json!({"cells": cells, "object": partial(object, style.version)}),

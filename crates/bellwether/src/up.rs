@@ -67,11 +67,8 @@ async fn serve(plan: Plan, begun: Instant) -> anyhow::Result<()> {
     create_private(&plan.data_dir)?;
     let dir = plan.data_dir.as_path();
     let pki = Pki::load_or_create(&dir.join("pki"), &[plan.listen.ip()])?;
-    let server = ApiServer::durable(dir)
-        .clusters(plan.clusters.clone())
-        .ca_certificate(&pki.ca)
-        .start()
-        .await?;
+    let server =
+        ApiServer::durable(dir).clusters(plan.clusters.clone()).ca_certificate(&pki.ca).start().await?;
     let url = format!("https://{}", reachable(kubernetes.local_addr()?));
     kubeconfig::write(&dir.join("kubeconfig"), &url, &plan.clusters, &pki)?;
 

@@ -252,11 +252,8 @@ impl Collector {
             return self.change(node, |object, _| drop_owners(object, &lost), "").await;
         }
         let has_dependents = !self.dependents.of(object.uid()).is_empty();
-        let propagation = if !waiting.is_empty() && has_dependents {
-            Some(Propagation::Foreground)
-        } else {
-            None
-        };
+        let propagation =
+            if !waiting.is_empty() && has_dependents { Some(Propagation::Foreground) } else { None };
         self.delete(node, object, propagation).await
     }
 

@@ -200,7 +200,8 @@ fn conditions(remains: &Remains) -> Vec<Wanted> {
             counts.iter().map(|(what, count)| format!("{what}{suffix} {count} resource instances")).collect();
         parts.join(", ")
     };
-    let good = |kind, reason, message: &str| Wanted { kind, status: "False", reason, message: message.into() };
+    let good =
+        |kind, reason, message: &str| Wanted { kind, status: "False", reason, message: message.into() };
     let mut wanted = vec![
         good(
             "NamespaceDeletionDiscoveryFailure",

@@ -24,8 +24,7 @@ pub(super) fn core() -> Resource {
         short: &["ev"],
         shape: "core/v1.Event",
     };
-    let rules =
-        Rules { names: NameRule::PathSegment, create_on_update: true, validate, ..Rules::default() };
+    let rules = Rules { names: NameRule::PathSegment, create_on_update: true, validate, ..Rules::default() };
     Resource {
         selectable: &[
             Selectable { label: "involvedObject.kind", paths: &["involvedObject.kind"] },
@@ -59,11 +58,7 @@ pub(super) fn events() -> Resource {
     };
     let rules = Rules { names: NameRule::Subdomain, create_on_update: true, validate, ..Rules::default() };
     Resource {
-        storage: Storage {
-            space: "events".into(),
-            api_version: "v1".into(),
-            shape: "core/v1.Event",
-        },
+        storage: Storage { space: "events".into(), api_version: "v1".into(), shape: "core/v1.Event" },
         view: &[
             Rename { stored: "involvedObject", here: "regarding" },
             Rename { stored: "message", here: "note" },
@@ -92,16 +87,16 @@ pub(super) fn events() -> Resource {
 
 fn columns() -> Vec<Column> {
     vec![
-    Column::text("Last Seen", |event, now| last_seen(event, now).into()),
-    Column::text("Type", |event, _| text(event, "type").into()),
-    Column::text("Reason", |event, _| text(event, "reason").into()),
-    Column::text("Object", |event, _| target(event).into()),
-    Column::wide("Subobject", |event, _| text(event, "involvedObject.fieldPath").into()),
-    Column::wide("Source", |event, _| source(event).into()),
-    Column::text("Message", |event, _| text(event, "message").trim().into()),
-    Column::wide("First Seen", |event, now| first_seen(event, now).into()),
-    Column::wide("Count", |event, _| count(event).to_string().into()),
-    Column::wide("Name", |event, _| event.name().into()),
+        Column::text("Last Seen", |event, now| last_seen(event, now).into()),
+        Column::text("Type", |event, _| text(event, "type").into()),
+        Column::text("Reason", |event, _| text(event, "reason").into()),
+        Column::text("Object", |event, _| target(event).into()),
+        Column::wide("Subobject", |event, _| text(event, "involvedObject.fieldPath").into()),
+        Column::wide("Source", |event, _| source(event).into()),
+        Column::text("Message", |event, _| text(event, "message").trim().into()),
+        Column::wide("First Seen", |event, now| first_seen(event, now).into()),
+        Column::wide("Count", |event, _| count(event).to_string().into()),
+        Column::wide("Name", |event, _| event.name().into()),
     ]
 }
 

@@ -18,8 +18,7 @@ pub(super) fn resource() -> Resource {
         short: &[],
         shape: "coordination/v1.Lease",
     };
-    let rules =
-        Rules { unconditional_update: false, create_on_update: true, validate, ..Rules::default() };
+    let rules = Rules { unconditional_update: false, create_on_update: true, validate, ..Rules::default() };
     Resource {
         columns: vec![
             name(),

@@ -1,6 +1,5 @@
 //! Delete and deletecollection.
 
-use bytes::Bytes;
 use http::{Response, StatusCode};
 
 use super::{Call, read, render};
@@ -9,7 +8,7 @@ use crate::collection::{Deleted, Location};
 use crate::negotiate::{Accepted, Form};
 use crate::object::{Meta, parse};
 use crate::options::{DeleteOptions, ListOptions};
-use crate::status::{Answer, Details, success};
+use crate::status::{Answer, gone};
 
 pub(super) async fn delete(
     call: &Call,
@@ -25,21 +24,11 @@ pub(super) async fn delete(
             render::one(call, StatusCode::OK, &bytes, accepted)
         }
         Deleted::Gone(bytes) => {
-            Ok(render::respond(call, StatusCode::OK, gone(call, &bytes), accepted.encoding))
+            let object = parse(&bytes);
+            let status = gone(call.resource.qualified(), object.name(), object.uid());
+            Ok(render::respond(call, StatusCode::OK, status, accepted.encoding))
         }
     }
-}
-
-/// The Status that says that an object is gone, and which one it was.
-fn gone(call: &Call, bytes: &Bytes) -> Bytes {
-    let object = parse(bytes);
-    success(Details {
-        name: object.name().into(),
-        group: call.resource.group.clone(),
-        kind: call.resource.plural.clone(),
-        uid: object.uid().into(),
-        ..Details::default()
-    })
 }
 
 pub(super) async fn delete_collection(
@@ -60,6 +49,9 @@ pub(super) async fn delete_collection(
         }
     }
     // A Table of what was deleted is of no use to anybody; Kubernetes answers with the list.
-    let accepted = Accepted { form: if matches!(accepted.form, Form::Metadata(_)) { accepted.form } else { Form::Object }, ..accepted };
+    let accepted = Accepted {
+        form: if matches!(accepted.form, Form::Metadata(_)) { accepted.form } else { Form::Object },
+        ..accepted
+    };
     read::render(&call, page, accepted)
 }

@@ -79,7 +79,11 @@ where
         }
         (Method::GET | Method::HEAD, false, None) => {
             let options = ListOptions::read(&call.query)?;
-            if options.watch { watch::watch(call, options, accepted).await } else { read::list(call, options, accepted).await }
+            if options.watch {
+                watch::watch(call, options, accepted).await
+            } else {
+                read::list(call, options, accepted).await
+            }
         }
         (Method::POST, false, None) if in_namespace_if_namespaced(&call) => {
             let encoding = negotiate::content(&call.parts.headers)?;

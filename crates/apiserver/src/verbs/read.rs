@@ -31,10 +31,8 @@ pub(super) async fn get(call: &Call, accepted: Accepted) -> Answer<Response<Body
         wait_for(call, parse_revision(text)?).await?;
     }
     let at = call.location()?;
-    let stored = call
-        .collection()
-        .find(at)
-        .ok_or_else(|| Refusal::not_found(call.resource.qualified(), at.name))?;
+    let stored =
+        call.collection().find(at).ok_or_else(|| Refusal::not_found(call.resource.qualified(), at.name))?;
     render::one(call, StatusCode::OK, stored.value(), accepted)
 }
 
@@ -61,8 +59,7 @@ impl Filter {
         let namespaced = call.resource.is_namespaced();
         let fields = FieldSelector::parse(fields, call.resource.selectable, namespaced)
             .map_err(Refusal::bad_request)?;
-        let prefix =
-            if call.namespace.is_empty() { String::new() } else { format!("{}/", call.namespace) };
+        let prefix = if call.namespace.is_empty() { String::new() } else { format!("{}/", call.namespace) };
         Ok(Self { prefix, labels, fields })
     }
 
@@ -106,7 +103,8 @@ impl Continue {
     /// `rv` −1: go on at the newest revision, whatever it is.
     fn encode(rv: i64, start: &str) -> String {
         let token = Self { v: Self::VERSION.into(), rv, start: start.into() };
-        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
+        base64::engine::general_purpose::URL_SAFE_NO_PAD
+            .encode(serde_json::to_vec(&token).unwrap_or_default())
     }
 
     fn decode(text: &str) -> Answer<Self> {
@@ -121,8 +119,8 @@ impl Continue {
         if token.rv == 0 || token.rv < -1 {
             return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into()));
         }
-        let clean = !token.start.is_empty()
-            && token.start.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        let clean =
+            !token.start.is_empty() && token.start.split('/').all(|part| !matches!(part, "" | "." | ".."));
         if !clean {
             return Err(bad("invalid start key".into()));
         }
@@ -148,9 +146,7 @@ async fn snapshot(call: &Call, options: &ListOptions, filter: &Filter) -> Answer
         let Ok(revision) = u64::try_from(token.rv) else { return Ok((store.snapshot(&space), start)) };
         return match store.snapshot_at(&space, Revision(revision)) {
             Ok(snapshot) => Ok((snapshot, start)),
-            Err(SnapshotError::Compacted { .. }) => {
-                Err(Refusal::expired_page(Continue::encode(-1, &start)))
-            }
+            Err(SnapshotError::Compacted { .. }) => Err(Refusal::expired_page(Continue::encode(-1, &start))),
             Err(SnapshotError::Future { current }) => Err(Refusal::future_revision(revision, current.0)),
         };
     }
@@ -165,7 +161,9 @@ async fn snapshot(call: &Call, options: &ListOptions, filter: &Filter) -> Answer
             wait_for(call, revision).await?;
             match store.snapshot_at(&space, Revision(revision)) {
                 Ok(snapshot) => Ok((snapshot, start)),
-                Err(SnapshotError::Compacted { .. }) => Err(Refusal::expired("The resourceVersion for the provided list is too old.")),
+                Err(SnapshotError::Compacted { .. }) => {
+                    Err(Refusal::expired("The resourceVersion for the provided list is too old."))
+                }
                 Err(SnapshotError::Future { current }) => Err(Refusal::future_revision(revision, current.0)),
             }
         }

@@ -34,11 +34,7 @@ const TOGETHER: usize = 64 * 1024;
 const FULL: usize = 0;
 const METADATA: usize = 1;
 
-pub(super) async fn watch(
-    call: Call,
-    options: ListOptions,
-    accepted: Accepted,
-) -> Answer<Response<Body>> {
+pub(super) async fn watch(call: Call, options: ListOptions, accepted: Accepted) -> Answer<Response<Body>> {
     if accepted.encoding == Encoding::Yaml {
         return Err(Refusal::not_acceptable(&["application/json"]));
     }
@@ -47,9 +43,7 @@ pub(super) async fn watch(
         Form::Table(version) => Some(render::style(&call, version)?),
         _ => None,
     };
-    let duration = options
-        .timeout
-        .unwrap_or_else(|| SHORTEST.mul_f64(rand::rng().random_range(1.0..2.0)));
+    let duration = options.timeout.unwrap_or_else(|| SHORTEST.mul_f64(rand::rng().random_range(1.0..2.0)));
     let now = Instant::now();
     let mut watcher = Watcher {
         form: accepted.form,
@@ -90,7 +84,11 @@ struct Watcher {
 
 enum Phase {
     /// The current state, still to be sent; then the events after it.
-    Initial { entries: std::vec::IntoIter<Stored>, end: Option<Revision>, then: Watch<Head> },
+    Initial {
+        entries: std::vec::IntoIter<Stored>,
+        end: Option<Revision>,
+        then: Watch<Head>,
+    },
     Live(Watch<Head>),
     Ended,
 }

@@ -91,7 +91,9 @@ pub(super) fn conform(
     check_kind(resource, &mut object)?;
     let unfit = |message: String| {
         let (kind, version) = (&resource.kind, &resource.version);
-        Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {message}"))
+        Refusal::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {message}"
+        ))
     };
     let conformed = BUILTINS.conform(resource.shape, object).map_err(unfit)?;
     oddities.extend(conformed.unknown.into_iter().map(|path| format!("unknown field {path:?}")));
