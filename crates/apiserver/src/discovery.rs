@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::body::Body;
 use crate::negotiate::{Convertible, Encoding, accept, wants_aggregated_discovery};
+use crate::object;
 use crate::registry::{Registry, Resource, group_version};
 use crate::request::Root;
 use crate::server::page_not_found;
@@ -26,7 +27,7 @@ pub(crate) fn document(parts: &Parts, document: Value) -> Answer<Response<Body>>
     }
     let accepted = accept(&parts.headers, Convertible::No)?;
     let (bytes, media) = match accepted.encoding {
-        Encoding::Json => (serde_json::to_vec(&document).unwrap_or_default(), "application/json"),
+        Encoding::Json => (object::document(&document), "application/json"),
         Encoding::Yaml => (crate::verbs::to_yaml(&document).into_bytes(), "application/yaml"),
     };
     let mut response = Response::new(Body::from(bytes));
@@ -207,7 +208,7 @@ fn aggregated(parts: &Parts, registry: &Registry, root: Root) -> Answer<Response
         "metadata": {},
         "items": items,
     });
-    let bytes = serde_json::to_vec(&list).unwrap_or_default();
+    let bytes = object::document(&list);
     let etag: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02X}")).collect();
     let etag = HeaderValue::from_str(&format!("\"{etag}\"")).unwrap_or(HeaderValue::from_static("\"\""));
     let known = parts.headers.get(header::IF_NONE_MATCH) == Some(&etag);

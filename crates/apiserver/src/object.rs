@@ -147,6 +147,24 @@ fn write_entry(bytes: &mut Vec<u8>, key: &str, value: &Value) {
     let _ = serde_json::to_writer(&mut *bytes, value);
 }
 
+/// A document as Kubernetes writes one: kind and apiVersion first, and a line end.
+pub(crate) fn document(value: &Value) -> Vec<u8> {
+    let Value::Object(map) = value else { return serde_json::to_vec(value).unwrap_or_default() };
+    let mut bytes = vec![b'{'];
+    for key in ["kind", "apiVersion"] {
+        if let Some(value) = map.get(key) {
+            write_entry(&mut bytes, key, value);
+        }
+    }
+    for (key, value) in map {
+        if !matches!(key.as_str(), "kind" | "apiVersion") {
+            write_entry(&mut bytes, key, value);
+        }
+    }
+    bytes.extend_from_slice(b"}\n");
+    bytes
+}
+
 /// Parses bytes that the server wrote itself.
 pub(crate) fn parse(bytes: &[u8]) -> Object {
     serde_json::from_slice(bytes).unwrap_or_default()

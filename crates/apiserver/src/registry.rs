@@ -8,6 +8,7 @@ use crate::field::FieldError;
 use crate::names::NameRule;
 use crate::object::Object;
 use crate::selector::Selectable;
+use crate::shape::BUILTINS;
 use crate::status::Qualified;
 use crate::table::Column;
 
@@ -155,13 +156,17 @@ impl Resource {
 
     /// From the stored names to this version's.
     pub(crate) fn from_stored(&self, mut object: Object) -> Object {
+        if !self.is_view() {
+            return object;
+        }
         object.insert("apiVersion".into(), self.api_version().into());
         for rename in self.view {
             if let Some(value) = object.remove(rename.stored) {
                 object.insert(rename.here.into(), value);
             }
         }
-        object
+        // What is stored has its shape; only fields that are optional here and not there can be left to drop.
+        BUILTINS.conform(self.shape, object).map(|conformed| conformed.object).unwrap_or_default()
     }
 }
 

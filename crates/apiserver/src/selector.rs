@@ -285,7 +285,7 @@ impl FieldSelector {
                     .iter()
                     .find(|selectable| selectable.label == label)
                     .map(|selectable| Selected::Paths(selectable.paths))
-                    .ok_or_else(|| format!("field label not supported: {label}"))?,
+                    .ok_or_else(|| not_selectable(label, selectable))?,
             };
             terms.push(Term { field, equal, value: unescape(value).ok_or_else(odd)? });
         }
@@ -314,6 +314,15 @@ impl FieldSelector {
             };
             equal == term.equal
         })
+    }
+}
+
+/// Kinds with fields of their own to select by answer in other words than those with none.
+fn not_selectable(label: &str, selectable: &[Selectable]) -> String {
+    if selectable.is_empty() {
+        format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+    } else {
+        format!("field label not supported: {label}")
     }
 }
 

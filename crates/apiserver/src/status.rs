@@ -251,11 +251,9 @@ impl Refusal {
     }
 
     /// A patch that cannot be applied to this object.
-    pub(crate) fn patch_failed(resource: Qualified<'_>, name: &str, why: String) -> Self {
-        let message = "the server rejected our request due to an error in our request";
-        let mut details = resource.details(name);
-        details.causes.push(Cause { reason: "UnexpectedServerResponse", message: why, field: String::new() });
-        Self::new(422, "Invalid", message).about(details)
+    pub(crate) fn patch_failed() -> Self {
+        Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
+            .about(Details::default())
     }
 
     pub(crate) fn internal(why: impl std::fmt::Display) -> Self {

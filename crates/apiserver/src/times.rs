@@ -21,16 +21,23 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
 
 /// The canonical form of a time with seconds.
 pub(crate) fn normalise_seconds(text: &str) -> Result<String, String> {
-    parse(text).map(seconds).ok_or_else(|| unreadable(text, "2006-01-02T15:04:05Z07:00"))
+    const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+    parse(text).map(seconds).ok_or_else(|| unreadable(text, LAYOUT, text, "2006"))
 }
 
-/// The canonical form of a time with microseconds.
+/// The canonical form of a time with microseconds, which must have all six digits.
 pub(crate) fn normalise_micros(text: &str) -> Result<String, String> {
-    parse(text).map(micros).ok_or_else(|| unreadable(text, "2006-01-02T15:04:05.000000Z07:00"))
+    const LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
+    let at = parse(text).ok_or_else(|| unreadable(text, LAYOUT, text, "2006"))?;
+    let fraction = text.get(19..).unwrap_or_default();
+    let digits =
+        fraction.strip_prefix('.').unwrap_or_default().bytes().take_while(u8::is_ascii_digit).count();
+    if digits == 6 { Ok(micros(at)) } else { Err(unreadable(text, LAYOUT, fraction, ".000000")) }
 }
 
-fn unreadable(text: &str, layout: &str) -> String {
-    format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\"")
+/// The words of Go's parser: what of the text does not look like what part of the layout.
+fn unreadable(text: &str, layout: &str, rest: &str, part: &str) -> String {
+    format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {part:?}")
 }
 
 /// How long ago something was, in the short form of tables.
@@ -101,9 +108,16 @@ mod tests {
     #[test]
     fn times_take_their_canonical_form() {
         assert_eq!(normalise_seconds("2026-01-02T05:04:05.9+02:00").unwrap(), "2026-01-02T03:04:05Z");
-        assert_eq!(normalise_micros("2026-01-02T03:04:05Z").unwrap(), "2026-01-02T03:04:05.000000Z");
+        assert_eq!(
+            normalise_micros("2026-01-02T05:04:05.000001+02:00").unwrap(),
+            "2026-01-02T03:04:05.000001Z"
+        );
         for bad in ["", "yesterday", "2026-01-02 03:04:05Z", "2026-13-02T03:04:05Z"] {
             assert!(normalise_seconds(bad).is_err(), "{bad}");
         }
+        assert_eq!(
+            normalise_micros("2026-01-02T03:04:05Z").unwrap_err(),
+            r#"parsing time "2026-01-02T03:04:05Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000""#
+        );
     }
 }

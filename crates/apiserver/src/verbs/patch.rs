@@ -45,7 +45,7 @@ pub(super) async fn patch(
             let Some(old) = old else {
                 return Err(Refusal::not_found(call.resource.qualified(), at.name));
             };
-            let patched = apply(call, &patch, call.resource.from_stored(old.clone()))?;
+            let patched = apply(&patch, call.resource.from_stored(old.clone()))?;
             let (object, oddities) = conform(&call.resource, patched, Vec::new(), options.validation)?;
             warnings = oddities;
             check_unmoved(call, &object, old)?;
@@ -76,14 +76,11 @@ fn read_patch(kind: PatchKind, bytes: &Bytes) -> Answer<Patch> {
     }
 }
 
-fn apply(call: &Call, patch: &Patch, object: Object) -> Answer<Object> {
+fn apply(patch: &Patch, object: Object) -> Answer<Object> {
     let mut value = Value::Object(object);
     match patch {
         Patch::Json(operations) => {
-            json_patch::patch(&mut value, operations).map_err(|error| {
-                let name = call.name.as_deref().unwrap_or_default();
-                Refusal::patch_failed(call.resource.qualified(), name, error.to_string())
-            })?;
+            json_patch::patch(&mut value, operations).map_err(|_| Refusal::patch_failed())?;
         }
         Patch::Merge(merge) => json_patch::merge(&mut value, merge),
     }

@@ -310,7 +310,7 @@ impl Iterator for Segments {
             }
         }
         self.state = Progress::Done;
-        segment.put_slice(b"]}");
+        segment.put_slice(b"]}\n");
         Some(segment.freeze())
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn one(
 /// JSON bytes as an answer in the encoding that the client accepts.
 pub(super) fn respond(call: &Call, status: StatusCode, json: Bytes, encoding: Encoding) -> Response<Body> {
     let body = match encoding {
-        Encoding::Json => Body::from(json),
+        Encoding::Json => Body::Chunks([json, Bytes::from_static(b"\n")].into()),
         Encoding::Yaml => {
             let value: Value = serde_json::from_slice(&json).unwrap_or_default();
             Body::from(to_yaml(&value).into_bytes())
