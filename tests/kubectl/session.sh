@@ -113,7 +113,7 @@ k -n $NS get cm one --show-managed-fields=false -o 'jsonpath={.metadata.name}{"\
 k get widgets
 k get --raw /api/v1/nonsense
 k get --raw /healthz
-k get --raw /apis/coordination.k8s.io
+sh_ "kubectl get --raw /apis/coordination.k8s.io | python3 -m json.tool --sort-keys"
 
 sed 's/key: value/key: changed/' cm.yaml >cm2.yaml
 k -n $NS replace --validate=false -f cm2.yaml

@@ -1,0 +1,26 @@
+# Each target is one line to read. What a machine needs is installed by `deps`; nothing else here installs anything.
+CACHE ?= $(or $(BELLWETHER_CACHE),$(HOME)/.cache/bellwether)
+CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
+
+.PHONY: up deps test lint bench chaos
+
+up: ## everything on this machine
+	cargo run --release -- up
+
+deps: ## what the tests need: packages, and real Kubernetes and etcd built from source, once
+	scripts/deps && tests/kube/build >/dev/null
+
+test: deps ## every test, also against real Kubernetes
+	KUBEBUILDER_ASSETS="$$(tests/kube/build)" scripts/test
+
+lint: $(CARGO_DENY) ## formatting, clippy, and the licences and sources of dependencies
+	cargo fmt --check && cargo clippy --workspace --all-targets --all-features -- -D warnings && $(CARGO_DENY) check bans licenses sources
+
+bench: ## the published figures, side by side with real Kubernetes
+	KUBEBUILDER_ASSETS="$$(tests/kube/build)" cargo run --release -- bench apiserver
+
+chaos: ## a thousand kills under load
+	BELLWETHER_CRASH_CYCLES=1000 cargo test -p bellwether --test crash -- --nocapture
+
+$(CARGO_DENY):
+	cargo install cargo-deny --version 0.20.2 --locked --root "$(CACHE)/tools"
