@@ -3,15 +3,25 @@
 use std::path::PathBuf;
 
 use bellwether_apiserver::pki::write_private;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+
+/// What is bound where.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Addresses {
+    pub(crate) kubernetes: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) http: Option<String>,
+}
 
 /// The file, removed when dropped.
 pub(crate) struct Endpoints(PathBuf);
 
 impl Endpoints {
     /// Writes the file, whole or not at all.
-    pub(crate) fn publish(path: PathBuf, addresses: &Value) -> anyhow::Result<Self> {
-        write_private(&path, format!("{addresses}\n").as_bytes())?;
+    pub(crate) fn publish(path: PathBuf, addresses: &Addresses) -> anyhow::Result<Self> {
+        let mut text = serde_json::to_vec(addresses)?;
+        text.push(b'\n');
+        write_private(&path, &text)?;
         Ok(Self(path))
     }
 }

@@ -1,5 +1,6 @@
 //! `bellwether up` and `bellwether run apiserver`: bind, open, serve, say so, and stop cleanly.
 
+use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -11,12 +12,13 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use bellwether_apiserver::pki::Pki;
 use bellwether_apiserver::{ApiServer, TlsSettings};
-use serde_json::json;
+use bellwether_store::OpenError;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use crate::cli::{ApiserverArgs, UpArgs};
-use crate::endpoints::Endpoints;
+use crate::endpoints::{Addresses, Endpoints};
 use crate::kubeconfig;
 
 /// How long a clean stop may take.
@@ -59,40 +61,17 @@ fn start(plan: Plan) -> anyhow::Result<()> {
 }
 
 async fn serve(plan: Plan, begun: Instant) -> anyhow::Result<()> {
-    let kubernetes = bind(plan.listen, "--listen").await?;
-    let http = match plan.http {
-        Some(address) => Some(bind(address, "--http").await?),
-        None => None,
+    // Listened for from the beginning, so that no signal finds the process without an answer to it.
+    let mut stop = StopSignals::listen()?;
+    let running = tokio::select! {
+        running = bring_up(plan, begun) => running?,
+        () = stop.next() => return Ok(()),
     };
-    create_private(&plan.data_dir)?;
-    let dir = plan.data_dir.as_path();
-    let pki = Pki::load_or_create(&dir.join("pki"), &[plan.listen.ip()])?;
-    let server =
-        ApiServer::durable(dir).clusters(plan.clusters.clone()).ca_certificate(&pki.ca).start().await?;
-    let url = format!("https://{}", reachable(kubernetes.local_addr()?));
-    kubeconfig::write(&dir.join("kubeconfig"), &url, &plan.clusters, &pki)?;
-
-    let settings = TlsSettings::new(&pki)?;
-    let serving = tokio::spawn({
-        let server = server.clone();
-        async move { server.serve(kubernetes, settings).await }
-    });
-    let mut addresses = json!({"kubernetes": url});
-    if let Some(listener) = http {
-        addresses["http"] = format!("http://{}", reachable(listener.local_addr()?)).into();
-        let routes = http_routes(server.clone());
-        tokio::spawn(async move { axum::serve(listener, routes).await });
-    }
-    let published = Endpoints::publish(dir.join("endpoints.json"), &addresses)?;
-    greet(dir, &addresses, &plan.clusters, begun.elapsed());
-
     let failure = tokio::select! {
-        signal = stop_signal() => {
-            signal?;
-            None
-        }
-        reason = server.failed() => Some(reason),
+        () = stop.next() => None,
+        reason = running.server.failed() => Some(reason),
     };
+    let Running { server, serving, published, held: _held } = running;
     drop(published);
     if let Some(reason) = failure {
         anyhow::bail!("the store failed and must be restarted to be sure of its state: {reason}");
@@ -104,9 +83,49 @@ async fn serve(plan: Plan, begun: Instant) -> anyhow::Result<()> {
     };
     tokio::select! {
         _ = tokio::time::timeout(STOP, stopped) => {}
-        _ = stop_signal() => {}
+        () = stop.next() => {}
     }
     Ok(())
+}
+
+/// A server that is up.
+struct Running {
+    server: ApiServer,
+    serving: JoinHandle<()>,
+    published: Endpoints,
+    /// Lets the next server in when dropped.
+    held: File,
+}
+
+async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
+    let kubernetes = bind(plan.listen, "--listen").await?;
+    let http = match plan.http {
+        Some(address) => Some(bind(address, "--http").await?),
+        None => None,
+    };
+    create_private(&plan.data_dir)?;
+    let dir = plan.data_dir.as_path();
+    let held = hold(dir)?;
+    let pki = Pki::load_or_create(&dir.join("pki"), &[plan.listen.ip()])?;
+    let server =
+        ApiServer::durable(dir).clusters(plan.clusters.clone()).ca_certificate(&pki.ca).start().await?;
+    let url = format!("https://{}", reachable(kubernetes.local_addr()?));
+    kubeconfig::write(&dir.join("kubeconfig"), &url, &plan.clusters, &pki)?;
+
+    let settings = TlsSettings::new(&pki)?;
+    let serving = tokio::spawn({
+        let server = server.clone();
+        async move { server.serve(kubernetes, settings).await }
+    });
+    let mut addresses = Addresses { kubernetes: url, http: None };
+    if let Some(listener) = http {
+        addresses.http = Some(format!("http://{}", reachable(listener.local_addr()?)));
+        let routes = http_routes(server.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+    }
+    let published = Endpoints::publish(dir.join("endpoints.json"), &addresses)?;
+    greet(dir, &addresses, &plan.clusters, begun.elapsed());
+    Ok(Running { server, serving, published, held })
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
@@ -121,6 +140,18 @@ fn create_private(dir: &Path) -> anyhow::Result<()> {
         .mode(0o700)
         .create(dir)
         .with_context(|| format!("cannot create the data directory {}", dir.display()))
+}
+
+/// Keeps other servers out of the directory before anything in it is read or written. The store has a lock of its
+/// own, but certificates come before it.
+fn hold(dir: &Path) -> anyhow::Result<File> {
+    let held =
+        File::open(dir).with_context(|| format!("cannot open the data directory {}", dir.display()))?;
+    match held.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned() }.into()),
+        // A file system that cannot lock a directory leaves it to the store to notice.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(held),
+    }
 }
 
 /// The address by which this machine reaches what is bound to all addresses.
@@ -147,20 +178,31 @@ fn http_routes(server: ApiServer) -> Router {
     Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready))
 }
 
-async fn stop_signal() -> std::io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted,
-        _ = terminate.recv() => Ok(()),
+/// The signals that ask for a stop.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 
-fn greet(dir: &Path, addresses: &serde_json::Value, clusters: &[String], took: Duration) {
-    let text = |key: &str| addresses[key].as_str().unwrap_or_default().to_owned();
+fn greet(dir: &Path, addresses: &Addresses, clusters: &[String], took: Duration) {
     println!("Bellwether is up after {:.2} s.\n", took.as_secs_f64());
-    println!("  Kubernetes API  {}  ({})", text("kubernetes"), summary(clusters));
-    if addresses.get("http").is_some() {
-        println!("  HTTP            {}  (/healthz, /readyz)", text("http"));
+    println!("  Kubernetes API  {}  ({})", addresses.kubernetes, summary(clusters));
+    if let Some(http) = &addresses.http {
+        println!("  HTTP            {http}  (/healthz, /readyz)");
     }
     println!("  Data            {}\n", dir.display());
     println!("Next, in another terminal:\n");

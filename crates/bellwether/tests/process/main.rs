@@ -1,0 +1,9 @@
+//! The real binary, started as a process of its own on a directory of its own, and met over its ports only.
+
+// Clippy's leave for tests does not reach the functions that tests share.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod crash;
+mod server;
+mod start;
+mod stop;
