@@ -1,0 +1,127 @@
+//! The one interface to every kind of test cluster.
+
+use bellwether_apiserver::ApiServer;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+use crate::real;
+use crate::request::{Answer, Call};
+use crate::wait::eventually;
+use crate::watch::WatchStream;
+
+/// What stands behind a test cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    /// Our server, called in process.
+    InProcess,
+    /// Our server, over TLS on a port.
+    Tls,
+    /// kube-apiserver and etcd.
+    Kubernetes,
+}
+
+/// A cluster to test against.
+pub struct Cluster {
+    flavour: Flavour,
+    client: kube::Client,
+    /// Paths begin with this: empty, or `/clusters/<name>` where one address serves several.
+    prefix: String,
+    server: Option<ApiServer>,
+}
+
+impl Cluster {
+    pub(crate) fn new(flavour: Flavour, client: kube::Client, server: Option<ApiServer>) -> Self {
+        Self { flavour, client, prefix: String::new(), server }
+    }
+
+    /// What stands behind it.
+    pub fn flavour(&self) -> Flavour {
+        self.flavour
+    }
+
+    /// Whether this is kube-apiserver rather than ours.
+    pub fn is_kubernetes(&self) -> bool {
+        self.flavour == Flavour::Kubernetes
+    }
+
+    /// Our server itself, where it is ours.
+    pub fn server(&self) -> Option<&ApiServer> {
+        self.server.as_ref()
+    }
+
+    /// A client that retries nothing.
+    pub fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    /// Sends a request and reads the whole answer.
+    pub async fn send(&self, mut call: Call) -> Answer {
+        call.path.insert_str(0, &self.prefix);
+        let response = self.client.send(call.into_request()).await.expect("the server answers");
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.expect("the answer has an end").to_bytes();
+        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+    }
+
+    /// Reads a path.
+    pub async fn get(&self, path: impl Into<String>) -> Answer {
+        self.send(Call::get(path)).await
+    }
+
+    /// Posts a document.
+    pub async fn post(&self, path: impl Into<String>, body: &Value) -> Answer {
+        self.send(Call::post(path, body)).await
+    }
+
+    /// Puts a document.
+    pub async fn put(&self, path: impl Into<String>, body: &Value) -> Answer {
+        self.send(Call::put(path, body)).await
+    }
+
+    /// Applies a JSON merge patch.
+    pub async fn merge(&self, path: impl Into<String>, body: &Value) -> Answer {
+        self.send(Call::merge(path, body)).await
+    }
+
+    /// Deletes what a path names.
+    pub async fn delete(&self, path: impl Into<String>) -> Answer {
+        self.send(Call::delete(path)).await
+    }
+
+    /// Opens a watch; the path has the query.
+    pub async fn watch(&self, path: impl Into<String>) -> WatchStream {
+        self.watch_as(Call::get(path)).await
+    }
+
+    /// Opens a watch with headers of its own.
+    pub async fn watch_as(&self, mut call: Call) -> WatchStream {
+        call.path.insert_str(0, &self.prefix);
+        let response = self.client.send(call.into_request()).await.expect("the server answers");
+        let status = response.status();
+        if !status.is_success() {
+            let body = response.into_body().collect().await.expect("the answer has an end").to_bytes();
+            panic!("the watch was refused with {status}: {}", String::from_utf8_lossy(&body));
+        }
+        WatchStream::new(response)
+    }
+
+    /// A new namespace with all that comes with it, so that nothing stirs in it but what the test does.
+    pub async fn namespace(&self) -> String {
+        let name = format!("t-{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
+        let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}});
+        self.post("/api/v1/namespaces", &namespace).await.expect(201);
+        for provided in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
+            let path = format!("/api/v1/namespaces/{name}/{provided}");
+            eventually(provided, || async { (self.get(&path).await.status == 200).then_some(()) }).await;
+        }
+        name
+    }
+
+    /// Drops all history, as time would.
+    pub async fn compact(&self) {
+        match &self.server {
+            Some(server) => server.compact_now().await,
+            None => real::compact().await,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Our own server as a test cluster: in memory, on tokio's clock.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, LazyLock};
+
+use base64::Engine as _;
+use bellwether_apiserver::pki::Pki;
+use bellwether_apiserver::{ApiServer, Builder, HUB, Identity, TlsSettings};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::clock::TokioClock;
+use crate::cluster::{Cluster, Flavour};
+use crate::real::client_from;
+
+/// One set of certificates is enough for a test process.
+static PKI: LazyLock<Pki> =
+    LazyLock::new(|| Pki::ephemeral(&[Ipv4Addr::LOCALHOST.into()]).expect("certificates can be made"));
+
+/// A server in memory whose clock is tokio's, still to be started.
+pub fn builder() -> Builder {
+    ApiServer::in_memory().clock(Arc::new(TokioClock::new())).ca_certificate(&PKI.ca)
+}
+
+/// The hub of a fresh server, called in process.
+pub async fn in_process() -> Cluster {
+    let server = builder().start().await.expect("the server starts");
+    of(&server, HUB)
+}
+
+/// A logical cluster of a running server, called in process.
+pub fn of(server: &ApiServer, cluster: &str) -> Cluster {
+    Cluster::new(Flavour::InProcess, server.client(cluster, Identity::admin()), Some(server.clone()))
+}
+
+/// The hub of a fresh server, over TLS on a free port.
+pub async fn over_tls() -> Cluster {
+    let server = builder().start().await.expect("the server starts");
+    let url = serve(&server).await;
+    tls_client_of(&server, &url, HUB).await
+}
+
+/// Serves a running server over TLS on a free port, and says where.
+pub async fn serve(server: &ApiServer) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+    let url = format!("https://{}", listener.local_addr().expect("the listener has an address"));
+    let settings = TlsSettings::new(&PKI).expect("the certificates are usable");
+    let server = server.clone();
+    tokio::spawn(async move { server.serve(listener, settings).await });
+    url
+}
+
+/// A logical cluster of a server that is served at an address.
+pub async fn tls_client_of(server: &ApiServer, url: &str, cluster: &str) -> Cluster {
+    let path = if cluster == HUB { String::new() } else { format!("/clusters/{cluster}") };
+    let encode = |pem: &str| base64::engine::general_purpose::STANDARD.encode(pem);
+    let client = client_from(
+        json!({
+            "server": format!("{url}{path}"),
+            "certificate-authority-data": encode(&PKI.ca),
+        }),
+        json!({
+            "client-certificate-data": encode(&PKI.admin.certificate),
+            "client-key-data": encode(&PKI.admin.key),
+        }),
+    )
+    .await;
+    Cluster::new(Flavour::Tls, client, Some(server.clone()))
+}
+
+/// A client that shows no certificate to a server that is served at an address.
+pub async fn stranger(url: &str) -> kube::Client {
+    let ca = base64::engine::general_purpose::STANDARD.encode(&PKI.ca);
+    client_from(json!({"server": url, "certificate-authority-data": ca}), json!({})).await
+}

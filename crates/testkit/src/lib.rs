@@ -1,0 +1,28 @@
+//! Test clusters with one interface, so that one suite runs against all of them:
+//!
+//! - [`embedded`]: our API server in memory, in process, on tokio's (paused) clock, or over TLS on a free port;
+//! - [`real`]: etcd, kube-apiserver and kube-controller-manager from `KUBEBUILDER_ASSETS`.
+//!
+//! A [`Cluster`] gives a `kube::Client`, raw requests, and watch streams with a deadline. What is missing or late is
+//! a panic with words: this crate is for tests only.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on ends with a panic"
+)]
+
+mod clock;
+mod cluster;
+pub mod embedded;
+pub mod real;
+mod request;
+mod wait;
+mod watch;
+
+pub use clock::TokioClock;
+pub use cluster::{Cluster, Flavour};
+pub use request::{Answer, Call};
+pub use wait::{PATIENCE, eventually, on_paused_time, on_real_time};
+pub use watch::{Event, WatchStream};

@@ -1,0 +1,101 @@
+//! A watch as a stream of events, each with a deadline.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use http::Response;
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::Value;
+
+use crate::wait::PATIENCE;
+
+/// One event of a watch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    pub kind: String,
+    /// What the event carries.
+    pub object: Value,
+}
+
+impl Event {
+    /// The name of the object.
+    pub fn name(&self) -> &str {
+        self.object["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// The resourceVersion of the object.
+    pub fn revision(&self) -> u64 {
+        self.object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// The kind of the event and the name of the object, which is what most tests compare.
+    pub fn brief(&self) -> (&str, &str) {
+        (&self.kind, self.name())
+    }
+}
+
+/// A watch that is open.
+pub struct WatchStream {
+    chunks: BoxStream<'static, bytes::Bytes>,
+    buffer: BytesMut,
+}
+
+impl WatchStream {
+    pub(crate) fn new(response: Response<Body>) -> Self {
+        let chunks = response.into_body().into_data_stream().filter_map(async |chunk| chunk.ok()).boxed();
+        Self { chunks, buffer: BytesMut::new() }
+    }
+
+    /// The next event, or nothing when the stream ended; panics when neither happens in time.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.within(PATIENCE).await.unwrap_or_else(|()| panic!("the watch was silent for {PATIENCE:?}"))
+    }
+
+    /// The next event.
+    pub async fn event(&mut self) -> Event {
+        self.next().await.expect("the watch ended")
+    }
+
+    /// The next event of this kind about the object of this name; anything else in between is a failure.
+    #[track_caller]
+    pub fn expect<'a>(&'a mut self, kind: &'a str, name: &'a str) -> impl Future<Output = Event> + 'a {
+        let caller = std::panic::Location::caller();
+        async move {
+            let event = self.event().await;
+            assert_eq!(event.brief(), (kind, name), "at {caller}: {}", event.object);
+            event
+        }
+    }
+
+    /// Whether nothing comes for as long as this.
+    pub async fn is_silent_for(&mut self, duration: Duration) -> bool {
+        self.within(duration).await.is_err()
+    }
+
+    /// The next event or the end, or an error when the time is up.
+    pub async fn within(&mut self, duration: Duration) -> Result<Option<Event>, ()> {
+        tokio::time::timeout(duration, self.read()).await.map_err(|_| ())
+    }
+
+    async fn read(&mut self) -> Option<Event> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(end + 1);
+                let mut event: Value = serde_json::from_slice(&line).expect("a watch frame is JSON");
+                let kind = event["type"].as_str().expect("a watch frame has a type").to_owned();
+                return Some(Event { kind, object: event["object"].take() });
+            }
+            match self.chunks.next().await {
+                Some(chunk) => self.buffer.extend_from_slice(&chunk),
+                None => {
+                    assert!(self.buffer.is_empty(), "the watch ended within a frame");
+                    return None;
+                }
+            }
+        }
+    }
+}
