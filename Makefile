@@ -20,7 +20,7 @@ bench: ## the published figures, side by side with real Kubernetes
 	KUBEBUILDER_ASSETS="$$(tests/kube/build)" cargo run --release -- bench apiserver
 
 chaos: ## a thousand kills under load
-	BELLWETHER_CRASH_CYCLES=1000 cargo test -p bellwether --test crash -- --nocapture
+	BELLWETHER_CRASH_CYCLES=1000 cargo test -p bellwether --test process crash -- --nocapture
 
 $(CARGO_DENY):
 	cargo install cargo-deny --version 0.20.2 --locked --root "$(CACHE)/tools"

@@ -59,6 +59,12 @@ pub async fn cluster(name: &str) -> Cluster {
     Cluster::new(Flavour::Kubernetes, client(&address).await, None)
 }
 
+/// The kubeconfig of a cluster of real Kubernetes, for programs; it is started if it is not there yet.
+pub async fn kubeconfig(name: &str) -> PathBuf {
+    cluster(name).await;
+    FLEET.lock().unwrap_or_else(std::sync::PoisonError::into_inner).kubeconfig(name)
+}
+
 async fn client(address: &Address) -> kube::Client {
     let ca = base64::engine::general_purpose::STANDARD.encode(&address.ca);
     client_from(
@@ -176,7 +182,7 @@ impl Fleet {
 
     /// Starts the controllers whose work clients count on.
     fn manage(&mut self, name: &str, ca: &Path, port: u16) {
-        let kubeconfig = self.dir.join(format!("{name}.kubeconfig"));
+        let kubeconfig = self.kubeconfig(name);
         let config = json!({
             "kind": "Config", "apiVersion": "v1", "current-context": "test",
             "clusters": [{"name": "test", "cluster": {
@@ -206,6 +212,10 @@ impl Fleet {
         let mut arguments = vec![self.log(log).display().to_string(), program.display().to_string()];
         arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         self.guards.push(guard(GUARD, &arguments));
+    }
+
+    fn kubeconfig(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.kubeconfig"))
     }
 
     fn log(&self, name: &str) -> PathBuf {

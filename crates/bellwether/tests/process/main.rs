@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod crash;
+#[cfg(feature = "real-kubernetes")]
+mod kubectl;
 mod server;
 mod start;
 mod stop;

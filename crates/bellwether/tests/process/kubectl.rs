@@ -1,0 +1,95 @@
+//! A session at kubectl, once on this server and once on real Kubernetes: what a person sees must be the same.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use bellwether_testkit::real;
+
+use crate::server::{Server, up};
+
+const SESSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kubectl/session.sh");
+
+#[test]
+fn a_kubectl_session_prints_the_same_on_both_servers() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let _server = Server::start(&data, &mut up(&data));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let kubernetes = runtime.block_on(real::kubeconfig("kubectl"));
+
+    let theirs = thread::spawn(move || session(&kubernetes));
+    let ours = session(&data.join("kubeconfig"));
+    let theirs = theirs.join().unwrap();
+
+    assert!(theirs.contains("### kubectl api-resources"), "the session came to its end:\n{theirs}");
+    let (ours, theirs) = (normalised(&ours), normalised(&theirs));
+    if ours != theirs {
+        let write = |name: &str, text: &str| -> PathBuf {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let diff = Command::new("diff")
+            .args(["-u"])
+            .args([write("kubernetes", &theirs), write("bellwether", &ours)])
+            .output()
+            .unwrap();
+        panic!("the sessions differ:\n{}", String::from_utf8_lossy(&diff.stdout));
+    }
+}
+
+/// Runs the session and returns all it printed.
+fn session(kubeconfig: &Path) -> String {
+    let assets = std::env::var(real::ASSETS).expect("kubectl is among the assets");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("bash")
+        .arg(SESSION)
+        .env("KUBECONFIG", kubeconfig)
+        .env("PATH", format!("{assets}:{path}"))
+        .stdin(Stdio::null())
+        .output()
+        .expect("the session can be run");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Identities, revisions, times and ages differ from run to run, and so does the room that ages take in a table.
+fn normalised(text: &str) -> String {
+    text.lines()
+        .map(|line| {
+            line.split(' ').map(word).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ") + "\n"
+        })
+        .collect()
+}
+
+fn word(word: &str) -> &str {
+    let bare = word.trim_matches(|c: char| "\"',:".contains(c));
+    if is_uuid(bare) {
+        "<uid>"
+    } else if is_time(bare) {
+        "<time>"
+    } else if is_age(bare) {
+        "<age>"
+    } else if word.starts_with('"') && !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_digit()) {
+        "<revision>"
+    } else {
+        word
+    }
+}
+
+fn is_uuid(word: &str) -> bool {
+    word.len() == 36
+        && word.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+        && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+fn is_time(word: &str) -> bool {
+    word.len() >= 20 && word.ends_with('Z') && word.as_bytes().get(10) == Some(&b'T')
+}
+
+/// `5s`, `2m10s`, `6y317d`
+fn is_age(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit())
+        && word.ends_with(['s', 'm', 'h', 'd', 'y'])
+        && word.chars().all(|c| c.is_ascii_digit() || "smhdy".contains(c))
+}
