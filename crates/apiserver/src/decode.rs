@@ -46,7 +46,7 @@ pub(crate) fn decode(bytes: &[u8], encoding: Encoding) -> Result<Decoded, String
             let value = Node { path: &path, duplicates: &mut duplicates }
                 .deserialize(&mut json)
                 .and_then(|value| json.end().map(|()| value));
-            value.map_err(|error| error.to_string())?
+            value.map_err(|error| json_words(&error))?
         }
         Encoding::Yaml => {
             let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
@@ -54,6 +54,90 @@ pub(crate) fn decode(bytes: &[u8], encoding: Encoding) -> Result<Decoded, String
         }
     };
     Ok(Decoded { value, duplicates })
+}
+
+/// What is wrong with a text that is no JSON. Where a text is cut off, the words are Go's: clients meet that one.
+pub(crate) fn json_words(error: &serde_json::Error) -> String {
+    if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() }
+}
+
+/// Every key of a JSON document as a path, in the order in which they stand there.
+pub(crate) fn key_paths(bytes: &[u8]) -> Vec<String> {
+    let mut paths = Vec::new();
+    // What was decoded before cannot fail now; and if it did, the order would only be incomplete.
+    let _ =
+        Order { path: "", paths: &mut paths }.deserialize(&mut serde_json::Deserializer::from_slice(bytes));
+    paths
+}
+
+/// One value whose keys are noted down.
+struct Order<'a> {
+    path: &'a str,
+    paths: &'a mut Vec<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for Order<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Order<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
+        let mut index = 0;
+        loop {
+            let path = format!("{}[{index}]", self.path);
+            match access.next_element_seed(Order { path: &path, paths: self.paths })? {
+                Some(()) => index += 1,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
+        while let Some(key) = access.next_key::<String>()? {
+            let path = joined(self.path, &key);
+            self.paths.push(path.clone());
+            access.next_value_seed(Order { path: &path, paths: self.paths })?;
+        }
+        Ok(())
+    }
+}
+
+fn joined(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 /// One value on its way in, with the path that leads to it.
@@ -119,7 +203,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
+            let path = joined(self.path, &key);
             let value = access.next_value_seed(Node { path: &path, duplicates: self.duplicates })?;
             if map.insert(key, value).is_some() {
                 if self.duplicates.len() >= 100 {
@@ -141,6 +225,12 @@ mod tests {
         let decoded = decode(br#"{"a":1,"spec":{"x":1,"x":2},"l":[{"k":1,"k":2}]}"#, Encoding::Json).unwrap();
         assert_eq!(decoded.value, serde_json::json!({"a": 1, "spec": {"x": 2}, "l": [{"k": 2}]}));
         assert_eq!(decoded.duplicates, ["spec.x", "l[0].k"]);
+    }
+
+    #[test]
+    fn keys_are_known_in_the_order_of_the_document() {
+        let paths = key_paths(br#"{"b":{"z":1,"a":[{"k":1}]},"a":2,"b":3}"#);
+        assert_eq!(paths, ["b", "b.z", "b.a", "b.a[0].k", "a", "b"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::negotiate::{Convertible, Encoding, accept, wants_aggregated_discovery
 use crate::object;
 use crate::registry::{Registry, Resource, group_version};
 use crate::request::Root;
-use crate::server::page_not_found;
+use crate::server::{not_served, page_not_found};
 use crate::status::{Answer, Refusal};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -114,7 +114,7 @@ pub(crate) fn resources(
             "singularName": resource.singular,
             "namespaced": resource.is_namespaced(),
             "kind": resource.kind,
-            "verbs": VERBS,
+            "verbs": verbs(resource),
             "storageVersionHash": storage_version_hash(resource),
         });
         add_names(&mut entry, resource);
@@ -130,7 +130,7 @@ pub(crate) fn resources(
         }
     }
     if listed.is_empty() {
-        return Ok(page_not_found());
+        return not_served(registry, group);
     }
     let found = json!({
         "kind": "APIResourceList",
@@ -139,6 +139,13 @@ pub(crate) fn resources(
         "resources": listed,
     });
     document(parts, found)
+}
+
+fn verbs(resource: &Resource) -> Vec<&'static str> {
+    VERBS
+        .into_iter()
+        .filter(|verb| resource.rules.deletes_collections || *verb != "deletecollection")
+        .collect()
 }
 
 fn subresource_verbs(name: &str) -> &'static [&'static str] {
@@ -231,7 +238,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
         "responseKind": kind,
         "scope": if resource.is_namespaced() { "Namespaced" } else { "Cluster" },
         "singularResource": resource.singular,
-        "verbs": VERBS,
+        "verbs": verbs(resource),
     });
     add_names(&mut entry, resource);
     if !resource.subresources.is_empty() {

@@ -88,6 +88,11 @@ pub(crate) fn validate(object: &Object, resource: &Resource) -> Vec<FieldError> 
     validate_maps(object, &mut errors);
     validate_owners(object, &mut errors);
     validate_finalizers(object, &mut errors);
+    if resource.rules.qualified_finalizers {
+        for (index, finalizer) in object.finalizers().into_iter().enumerate() {
+            errors.extend(unknown_finalizer(&format!("metadata.finalizers[{index}]"), finalizer));
+        }
+    }
     errors
 }
 
@@ -154,8 +159,10 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
     let mut controller: Option<String> = None;
     for owner in owners.into_iter().flatten() {
         let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
-        let version = text("apiVersion").rsplit('/').next().unwrap_or_default();
-        if version.is_empty() {
+        // `v1` or `group/v1`; anything else has no version.
+        let mut parts = text("apiVersion").split('/').rev();
+        let version = parts.next().unwrap_or_default();
+        if version.is_empty() || parts.count() > 1 {
             let field = format!("{FIELD}.apiVersion");
             errors.push(FieldError::invalid(field, text("apiVersion"), "version must not be empty"));
         }
@@ -182,6 +189,13 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
             }
         }
     }
+}
+
+/// A finalizer without a domain must be one that Kubernetes itself has.
+pub(crate) fn unknown_finalizer(field: &str, finalizer: &str) -> Option<FieldError> {
+    let known = finalizer.contains('/') || matches!(finalizer, "kubernetes" | ORPHAN | FOREGROUND);
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    (!known).then(|| FieldError::invalid(field, finalizer, detail))
 }
 
 fn validate_finalizers(object: &Object, errors: &mut Vec<FieldError>) {

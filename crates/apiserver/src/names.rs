@@ -3,7 +3,6 @@
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const DATA_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
@@ -13,7 +12,6 @@ const DATA_KEY: &str = "a valid config key must consist of alphanumeric characte
 pub(crate) enum NameRule {
     Subdomain,
     Label,
-    Label1035,
     /// Anything that fits in a URL path: legacy events.
     PathSegment,
 }
@@ -24,7 +22,6 @@ impl NameRule {
         let mut problems = match self {
             Self::Subdomain => subdomain(name),
             Self::Label => label(name),
-            Self::Label1035 => label_1035(name),
             Self::PathSegment => Vec::new(),
         };
         if problems.is_empty() {
@@ -45,8 +42,9 @@ impl NameRule {
     }
 }
 
-fn too_long(limit: usize) -> String {
-    format!("must be no more than {limit} bytes")
+/// Kubernetes counts names in characters and labels in bytes; both mean bytes.
+fn too_long(limit: usize, unit: &str) -> String {
+    format!("must be no more than {limit} {unit}")
 }
 
 fn is_lower_alphanumeric(byte: u8) -> bool {
@@ -71,7 +69,7 @@ fn is_label(text: &str) -> bool {
 pub(crate) fn subdomain(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 253 {
-        problems.push(too_long(253));
+        problems.push(too_long(253, "characters"));
     }
     if !name.split('.').all(is_label) {
         problems.push(SUBDOMAIN.into());
@@ -82,7 +80,7 @@ pub(crate) fn subdomain(name: &str) -> Vec<String> {
 pub(crate) fn label(name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
-        problems.push(too_long(63));
+        problems.push(too_long(63, "characters"));
     }
     if !is_label(name) {
         // A subdomain is a label with dots in it: say just that.
@@ -91,17 +89,6 @@ pub(crate) fn label(name: &str) -> Vec<String> {
         } else {
             LABEL.into()
         });
-    }
-    problems
-}
-
-fn label_1035(name: &str) -> Vec<String> {
-    let mut problems = Vec::new();
-    if name.len() > 63 {
-        problems.push(too_long(63));
-    }
-    if !(is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase())) {
-        problems.push(LABEL_1035.into());
     }
     problems
 }
@@ -128,8 +115,9 @@ pub(crate) fn qualified(key: &str) -> Vec<String> {
             if prefix.is_empty() {
                 problems.push("prefix part must be non-empty".to_owned());
             } else {
-                problems
-                    .extend(subdomain(prefix).into_iter().map(|problem| format!("prefix part {problem}")));
+                problems.extend(subdomain(prefix).into_iter().map(|problem| {
+                    format!("prefix part {}", problem.replace("253 characters", "253 bytes"))
+                }));
             }
             name
         }
@@ -142,7 +130,7 @@ pub(crate) fn qualified(key: &str) -> Vec<String> {
     if name.is_empty() {
         problems.push("name part must be non-empty".into());
     } else if name.len() > 63 {
-        problems.push(format!("name part {}", too_long(63)));
+        problems.push(format!("name part {}", too_long(63, "bytes")));
     }
     if !framed(name, |byte| byte.is_ascii_alphanumeric(), b"-_.") {
         problems.push(format!("name part {QUALIFIED}"));
@@ -153,7 +141,7 @@ pub(crate) fn qualified(key: &str) -> Vec<String> {
 pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > 63 {
-        problems.push(too_long(63));
+        problems.push(too_long(63, "bytes"));
     }
     if !(value.is_empty() || framed(value, |byte| byte.is_ascii_alphanumeric(), b"-_.")) {
         problems.push(LABEL_VALUE.into());
@@ -165,7 +153,7 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
 pub(crate) fn data_key(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if key.len() > 253 {
-        problems.push(too_long(253));
+        problems.push(too_long(253, "characters"));
     }
     let readable =
         !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
@@ -178,6 +166,27 @@ pub(crate) fn data_key(key: &str) -> Vec<String> {
         problems.push("must not be '..'".into());
     } else if key.starts_with("..") {
         problems.push("must not start with '..'".into());
+    }
+    problems
+}
+
+/// Names of ports: what IANA calls a service name.
+pub(crate) fn port_name(name: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if name.len() > 15 {
+        problems.push(too_long(15, "characters"));
+    }
+    if !name.bytes().all(|byte| is_lower_alphanumeric(byte) || byte == b'-') {
+        problems.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".into());
+    }
+    if !name.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        problems.push("must contain at least one letter (a-z)".into());
+    }
+    if name.contains("--") {
+        problems.push("must not contain consecutive hyphens".into());
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        problems.push("must not begin or end with a hyphen".into());
     }
     problems
 }
@@ -200,8 +209,6 @@ mod tests {
             (NameRule::Subdomain, long.as_str(), false),
             (NameRule::Label, "a.b", false),
             (NameRule::Label, "1a", true),
-            (NameRule::Label1035, "1a", false),
-            (NameRule::Label1035, "a1", true),
             (NameRule::PathSegment, "A:b c", true),
             (NameRule::PathSegment, "..", false),
             (NameRule::PathSegment, "a/b", false),

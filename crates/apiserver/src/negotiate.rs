@@ -12,10 +12,17 @@ const ANSWERS: [&str; 2] = ["application/json", "application/yaml"];
 pub(crate) enum Form {
     /// The object itself.
     Object,
-    /// Only `metadata`.
-    Metadata(MetaVersion),
+    /// Only `metadata`, of one object or of a list of them.
+    Metadata(MetaVersion, Many),
     /// Rows and columns for people.
     Table(MetaVersion),
+}
+
+/// Whether PartialObjectMetadata or a list of it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Many {
+    One,
+    List,
 }
 
 /// The version of `meta.k8s.io` that a client asks a Table or PartialObjectMetadata in.
@@ -128,9 +135,8 @@ fn accept_range(range: &Range<'_>, convertible: Convertible) -> Option<Accepted>
             };
             match (form, convertible) {
                 ("Table", Convertible::Yes) => Form::Table(version),
-                ("PartialObjectMetadata" | "PartialObjectMetadataList", Convertible::Yes) => {
-                    Form::Metadata(version)
-                }
+                ("PartialObjectMetadata", Convertible::Yes) => Form::Metadata(version, Many::One),
+                ("PartialObjectMetadataList", Convertible::Yes) => Form::Metadata(version, Many::List),
                 _ => return None,
             }
         }
@@ -216,7 +222,7 @@ mod tests {
             ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", json(Form::Table(MetaVersion::V1Beta1))),
             (
                 "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-                json(Form::Metadata(MetaVersion::V1)),
+                json(Form::Metadata(MetaVersion::V1, Many::List)),
             ),
             ("application/json;as=Odd;v=v1;g=meta.k8s.io,application/json", json(Form::Object)),
             (

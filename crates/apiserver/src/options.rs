@@ -8,10 +8,14 @@ use serde_json::Value;
 
 use crate::field::FieldError;
 use crate::request::Query;
+use crate::shape::BUILTINS;
 use crate::status::{Answer, Refusal};
 
 /// How long a request that is no watch may take, when it does not ask for less.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The longest time that a watch can ask for.
+const LONGEST_WATCH: Duration = Duration::from_secs(24 * 3600);
 
 /// Whether a write is kept or only tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,17 +153,7 @@ impl DeleteOptions {
     /// Reads the options from the body when there is one, else from the query.
     pub(crate) fn read(query: &Query, body: Option<Value>) -> Answer<Self> {
         let asked = match body {
-            Some(body) => {
-                match body.get("kind").and_then(Value::as_str) {
-                    None | Some("" | "DeleteOptions") => {}
-                    Some(_) => {
-                        return Err(Refusal::bad_request(
-                            "decoded object cannot be converted to DeleteOptions",
-                        ));
-                    }
-                }
-                serde_json::from_value(body).map_err(|error| Refusal::bad_request(error.to_string()))?
-            }
+            Some(body) => Self::read_body(body)?,
             None => DeleteBody {
                 dry_run: query.all("dryRun").map(str::to_owned).collect(),
                 propagation_policy: query.filled("propagationPolicy").map(str::to_owned),
@@ -169,6 +163,23 @@ impl DeleteOptions {
             },
         };
         Self::check(asked)
+    }
+
+    fn read_body(body: Value) -> Answer<DeleteBody> {
+        let Value::Object(body) = body else {
+            return Err(Refusal::bad_request("couldn't get version/kind; the body is no object"));
+        };
+        let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+        if !matches!(text("kind"), "" | "DeleteOptions") {
+            return Err(Refusal::bad_request(format!(
+                "no kind {:?} is registered for version {:?}",
+                text("kind"),
+                text("apiVersion")
+            )));
+        }
+        let conformed = BUILTINS.conform("meta/v1.DeleteOptions", body).map_err(Refusal::bad_request)?;
+        serde_json::from_value(conformed.object.into())
+            .map_err(|error| Refusal::bad_request(error.to_string()))
     }
 
     fn check(asked: DeleteBody) -> Answer<Self> {
@@ -240,7 +251,10 @@ impl ListOptions {
         let asked_revision = query.filled("resourceVersion");
         check_match(watch, matching, asked_revision, continue_token.is_some(), send_initial_events)?;
 
-        let revision = asked_revision.map(|text| parse_revision(text)).transpose()?;
+        let revision = asked_revision.map(parse_revision).transpose().map_err(|refusal| match watch {
+            true => refusal,
+            false => Refusal::bad_request(format!("invalid resource version: {}", refusal.message())),
+        })?;
         let limit = query.number("limit").map_err(Refusal::bad_request)?.unwrap_or(0);
         let limit = usize::try_from(limit).unwrap_or(0);
         let at = match (revision, matching) {
@@ -262,7 +276,7 @@ impl ListOptions {
             timeout: timeout
                 .and_then(|seconds| u64::try_from(seconds).ok())
                 .filter(|seconds| *seconds > 0)
-                .map(Duration::from_secs),
+                .map(|seconds| Duration::from_secs(seconds).min(LONGEST_WATCH)),
             bookmarks: query.switch("allowWatchBookmarks").unwrap_or(false),
             send_initial_events,
         })
@@ -273,7 +287,7 @@ impl ListOptions {
 pub(crate) fn parse_revision(text: &str) -> Answer<u64> {
     text.parse().map_err(|_| {
         Refusal::bad_request(format!(
-            "Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
         ))
     })
 }

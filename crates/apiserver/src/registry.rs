@@ -82,6 +82,10 @@ pub(crate) struct Rules {
     pub(crate) create_on_update: bool,
     /// A delete answers with the object rather than with a Status.
     pub(crate) returns_deleted: bool,
+    /// All objects of a collection can be deleted at once.
+    pub(crate) deletes_collections: bool,
+    /// Finalizers without a domain must be the ones that Kubernetes itself has.
+    pub(crate) qualified_finalizers: bool,
     /// Fills in what is left out, on every write.
     pub(crate) default: fn(&mut Object),
     pub(crate) prepare_create: fn(&mut Object),
@@ -106,6 +110,8 @@ impl Default for Rules {
             unconditional_update: true,
             create_on_update: false,
             returns_deleted: false,
+            deletes_collections: true,
+            qualified_finalizers: true,
             default: |_| {},
             prepare_create: |_| {},
             prepare_update: |_, _, _| {},
@@ -124,9 +130,16 @@ impl Resource {
         Qualified { group: &self.group, name: &self.plural }
     }
 
-    /// The kind as messages name it.
+    /// The kind as messages name it: as it is stored, whichever version was asked for.
     pub(crate) fn qualified_kind(&self) -> Qualified<'_> {
-        Qualified { group: &self.group, name: &self.kind }
+        let group = self.storage.api_version.split_once('/').map_or("", |(group, _)| group);
+        Qualified { group, name: &self.kind }
+    }
+
+    /// The Go type behind the kind, which some messages of Kubernetes name.
+    pub(crate) fn go_type(&self) -> String {
+        let group = self.qualified_kind().group.split('.').next().unwrap_or_default();
+        format!("{}.{}", if group.is_empty() { "core" } else { group }, self.kind)
     }
 
     pub(crate) fn is_namespaced(&self) -> bool {

@@ -29,8 +29,10 @@ impl LabelSelector {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut tokens = Tokens::new(text);
         let mut requirements = Vec::new();
-        if tokens.peek() == Token::End {
-            return Ok(Self::default());
+        match tokens.peek() {
+            Token::End => return Ok(Self::default()),
+            Token::Word(_) | Token::Not => {}
+            other => return Err(format!("found '{other}', expected: !, identifier, or 'end of string'")),
         }
         loop {
             requirements.push(
@@ -287,7 +289,7 @@ impl FieldSelector {
                     .map(|selectable| Selected::Paths(selectable.paths))
                     .ok_or_else(|| not_selectable(label, selectable))?,
             };
-            terms.push(Term { field, equal, value: unescape(value).ok_or_else(odd)? });
+            terms.push(Term { field, equal, value: unescape(value)? });
         }
         Ok(Self(terms))
     }
@@ -360,17 +362,28 @@ fn split_terms(text: &str) -> Vec<&str> {
 }
 
 /// `\\`, `\,` and `\=` stand for themselves; nothing else may be escaped, and a bare `=` may not stand.
-fn unescape(value: &str) -> Option<String> {
+fn unescape(value: &str) -> Result<String, String> {
     let mut plain = String::with_capacity(value.len());
     let mut rest = value.chars();
     while let Some(c) = rest.next() {
         match c {
-            '\\' => plain.push(rest.next().filter(|c| "\\,=".contains(*c))?),
-            '=' | ',' => return None,
+            '\\' => match rest.next() {
+                Some(escaped @ ('\\' | ',' | '=')) => plain.push(escaped),
+                Some(other) => {
+                    return Err(format!("invalid field selector: invalid escape sequence: \\{other}"));
+                }
+                None => return Err("invalid field selector: invalid escape sequence: \\".into()),
+            },
+            '=' | ',' => {
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(c)
+                ));
+            }
             c => plain.push(c),
         }
     }
-    Some(plain)
+    Ok(plain)
 }
 
 #[cfg(test)]
@@ -450,7 +463,7 @@ mod tests {
         for (selector, words) in [
             ("spec.foo=1", "field label not supported: spec.foo"),
             ("metadata.name", "can't understand 'metadata.name'"),
-            ("type=a=b", "can't understand 'type=a=b'"),
+            ("type=a=b", "unescaped character in value: 61"),
         ] {
             let error = FieldSelector::parse(selector, FIELDS, true).unwrap_err();
             assert!(error.contains(words), "{selector}: {error}");

@@ -188,7 +188,7 @@ impl Server {
                 discovery::resources(&parts, &registry, group, version)
             }
             Target::Resource(at) => {
-                let Some(resource) = find(&registry, &at) else { return Ok(page_not_found()) };
+                let Some(resource) = find(&registry, &at) else { return not_served(&registry, at.group) };
                 let resource: Arc<Resource> = resource.clone();
                 let timeout = request_timeout(&query)?;
                 let call = verbs::Call {
@@ -229,6 +229,14 @@ fn find<'r>(registry: &'r Registry, at: &crate::request::ResourcePath<'_>) -> Op
         _ => true,
     };
     fits.then_some(resource)
+}
+
+/// The answer where nothing is served below a group: only a group that is served says so in a Status.
+pub(crate) fn not_served(registry: &Registry, group: &str) -> Answer<Response<Body>> {
+    if registry.all().iter().any(|resource| resource.group == group) {
+        return Err(Refusal::nothing_here());
+    }
+    Ok(page_not_found())
 }
 
 /// What Kubernetes answers where nothing is served.

@@ -343,7 +343,8 @@ fn go_type(name: &str) -> String {
     name.rsplit('/').next().unwrap_or(name).to_owned()
 }
 
-fn describe(value: &Value) -> &'static str {
+/// What JSON calls a value.
+pub(crate) fn describe(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

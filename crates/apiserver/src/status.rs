@@ -159,9 +159,20 @@ impl Refusal {
         Self::new(404, "NotFound", format!("{resource} {name:?} not found")).about(resource.details(name))
     }
 
+    /// A path below a served group that leads nowhere.
+    pub(crate) fn nothing_here() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+            .about(Details::default())
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
             .about(Details::default())
+    }
+
+    /// An object that cannot take the form that was asked for.
+    pub(crate) fn not_convertible(why: String) -> Self {
+        Self::new(406, "NotAcceptable", why)
     }
 
     pub(crate) fn not_acceptable(accepted: &[&str]) -> Self {
@@ -251,6 +262,13 @@ impl Refusal {
     }
 
     /// A patch that cannot be applied to this object.
+    /// A patch that leaves something that is no object of its kind. The patched object is not quoted back, unlike in
+    /// Kubernetes: it may be a Secret.
+    pub(crate) fn misfit_after_patch(why: String) -> Self {
+        let error = FieldError::invalid("patch", "<patched object>", why);
+        Self::invalid(Qualified { group: "", name: "" }, "", &[error])
+    }
+
     pub(crate) fn patch_failed() -> Self {
         Self::new(422, "Invalid", "the server rejected our request due to an error in our request")
             .about(Details::default())

@@ -27,6 +27,12 @@ impl Column {
         Self { name, format: "", priority: 1, cell }
     }
 
+    /// The column holds the name of the object.
+    pub(crate) const fn named(mut self) -> Self {
+        self.format = "name";
+        self
+    }
+
     fn definition(&self) -> Value {
         json!({
             "name": self.name,
@@ -63,7 +69,9 @@ impl Include {
             None | Some("" | "Metadata") => Ok(Self::Metadata),
             Some("None") => Ok(Self::Nothing),
             Some("Object") => Ok(Self::Object),
-            Some(other) => Err(format!("unrecognized includeObject value: {other:?}")),
+            Some(other) => Err(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+            )),
         }
     }
 }

@@ -9,10 +9,11 @@
 )]
 
 mod behaviour;
+mod probe;
 
 use std::sync::RwLock;
 
-use bellwether_testkit::{on_real_time, real};
+use bellwether_testkit::{embedded, on_real_time, real};
 use libtest_mimic::{Arguments, Trial};
 
 /// Cases share one server: those that drop its history must be alone on it.
@@ -33,6 +34,13 @@ fn main() {
             Ok(())
         }));
     }
+    trials.push(Trial::test("probe", || {
+        let _shared = HISTORY.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        on_real_time(async {
+            probe::compare(&real::cluster("hub").await, &embedded::over_tls().await).await;
+        });
+        Ok(())
+    }));
     let mut arguments = Arguments::from_args();
     // The cases mostly wait for the server.
     arguments.test_threads.get_or_insert(6);

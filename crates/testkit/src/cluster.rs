@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::real;
 use crate::request::{Answer, Call};
-use crate::wait::eventually;
+use crate::wait::{PATIENCE, eventually};
 use crate::watch::WatchStream;
 
 /// What stands behind a test cluster.
@@ -57,10 +57,16 @@ impl Cluster {
     /// Sends a request and reads the whole answer.
     pub async fn send(&self, mut call: Call) -> Answer {
         call.path.insert_str(0, &self.prefix);
-        let response = self.client.send(call.into_request()).await.expect("the server answers");
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.expect("the answer has an end").to_bytes();
-        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+        let what = format!("{} {}", call.method, call.path);
+        let whole = async {
+            let response = self.client.send(call.into_request()).await.expect("the server answers");
+            let (parts, body) = response.into_parts();
+            let body = body.collect().await.expect("the answer has an end").to_bytes();
+            Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+        };
+        tokio::time::timeout(PATIENCE, whole)
+            .await
+            .unwrap_or_else(|_| panic!("{what}: the answer has no end within {PATIENCE:?}"))
     }
 
     /// Reads a path.

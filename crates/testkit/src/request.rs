@@ -65,6 +65,13 @@ impl Call {
         self.header("content-type", media)
     }
 
+    /// With a body that does not say what it is.
+    #[must_use]
+    pub fn plain_body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
     /// With one more header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {

@@ -25,7 +25,7 @@ pub(super) fn resource() -> Resource {
         columns: vec![
             name(),
             Column::text("Data", |object, _| {
-                (entries(object, "data").count() + entries(object, "binaryData").count()).to_string().into()
+                (entries(object, "data").count() + entries(object, "binaryData").count()).into()
             }),
             age(),
         ],
@@ -81,7 +81,7 @@ fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
         size += decoded_len(value);
     }
     if size > DATA_LIMIT {
-        errors.push(FieldError::too_long("", DATA_LIMIT));
+        errors.push(FieldError::too_long("[]", DATA_LIMIT));
     }
     errors
 }

@@ -95,8 +95,8 @@ fn columns() -> Vec<Column> {
         Column::wide("Source", |event, _| source(event).into()),
         Column::text("Message", |event, _| text(event, "message").trim().into()),
         Column::wide("First Seen", |event, now| first_seen(event, now).into()),
-        Column::wide("Count", |event, _| count(event).to_string().into()),
-        Column::wide("Name", |event, _| event.name().into()),
+        Column::wide("Count", |event, _| count(event).into()),
+        Column::wide("Name", |event, _| event.name().into()).named(),
     ]
 }
 

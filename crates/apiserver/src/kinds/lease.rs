@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::{Names, describe};
 use crate::field::FieldError;
-use crate::names;
 use crate::object::{Object, lookup, text};
 use crate::registry::{Change, Resource, Rules, Scope};
 use crate::table::{Column, age, name};
@@ -18,7 +17,15 @@ pub(super) fn resource() -> Resource {
         short: &[],
         shape: "coordination/v1.Lease",
     };
-    let rules = Rules { unconditional_update: false, create_on_update: true, validate, ..Rules::default() };
+    let rules = Rules {
+        unconditional_update: false,
+        create_on_update: true,
+        qualified_finalizers: false,
+        prepare_create: |object| drop_election(object, None),
+        prepare_update: |object, old, _| drop_election(object, Some(old)),
+        validate,
+        ..Rules::default()
+    };
     Resource {
         columns: vec![
             name(),
@@ -39,24 +46,15 @@ fn validate(object: &Object, _: Change<'_>) -> Vec<FieldError> {
         let detail = "must be greater than or equal to 0";
         errors.push(FieldError::invalid("spec.leaseTransitions", transitions, detail));
     }
-    let strategy = text(object, "spec.strategy");
-    if lookup(object, "spec.strategy").is_some() {
-        validate_strategy(strategy, &mut errors);
-    }
-    if strategy.is_empty() && !text(object, "spec.preferredHolder").is_empty() {
-        let detail = "may only be specified if `strategy` is defined";
-        errors.push(FieldError::forbidden("spec.preferredHolder", detail));
-    }
     errors
 }
 
-fn validate_strategy(strategy: &str, errors: &mut Vec<FieldError>) {
-    const FIELD: &str = "spec.strategy";
-    if strategy.contains('/') {
-        for problem in names::qualified(strategy) {
-            errors.push(FieldError::invalid(FIELD, strategy, problem));
+/// Coordinated leader election is off, as it is in Kubernetes by default: its fields are not kept.
+fn drop_election(object: &mut Object, old: Option<&Object>) {
+    for field in ["strategy", "preferredHolder"] {
+        let known = old.and_then(|old| lookup(old, "spec")).is_some_and(|spec| spec.get(field).is_some());
+        if let (false, Some(Value::Object(spec))) = (known, object.get_mut("spec")) {
+            spec.remove(field);
         }
-    } else if strategy != "OldestEmulationVersion" {
-        errors.push(FieldError::not_supported(FIELD, strategy, &["OldestEmulationVersion"]));
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Names, describe};
 use crate::field::FieldError;
+use crate::meta;
 use crate::names::{self, NameRule};
 use crate::object::{Meta, Object, lookup, text};
 use crate::registry::{Change, Resource, Rules, Scope, Subresource};
@@ -28,6 +29,7 @@ pub(super) fn resource() -> Resource {
     let rules = Rules {
         names: NameRule::Label,
         returns_deleted: true,
+        deletes_collections: false,
         default,
         prepare_create,
         prepare_update,
@@ -88,14 +90,15 @@ fn prepare_update(object: &mut Object, old: &Object, subresource: Option<Subreso
 
 fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for finalizer in spec_finalizers(object).iter().filter_map(Value::as_str) {
-        let mut problems = names::qualified(finalizer);
-        if problems.is_empty() && !finalizer.contains('/') && finalizer != CONTENT {
-            problems.push("name is neither a standard finalizer name nor is it fully qualified".into());
+    for (index, finalizer) in spec_finalizers(object).iter().filter_map(Value::as_str).enumerate() {
+        let field = match change.subresource {
+            Some(Subresource::Finalize) => format!("spec.finalizers[{index}]"),
+            _ => "spec.finalizers".to_owned(),
+        };
+        for problem in names::qualified(finalizer) {
+            errors.push(FieldError::invalid(&field, finalizer, problem));
         }
-        for problem in problems {
-            errors.push(FieldError::invalid("spec.finalizers", finalizer, problem));
-        }
+        errors.extend(meta::unknown_finalizer(&field, finalizer));
     }
     if change.subresource == Some(Subresource::Status) {
         let phase = text(object, "status.phase");

@@ -26,7 +26,7 @@ pub(super) fn resource() -> Resource {
         columns: vec![
             name(),
             Column::text("Type", |object, _| text(object, "type").into()),
-            Column::text("Data", |object, _| entries(object, "data").count().to_string().into()),
+            Column::text("Data", |object, _| entries(object, "data").count().into()),
             age(),
         ],
         ..describe(names, Scope::Namespaced, Rules { default, validate, ..Rules::default() })
@@ -117,6 +117,7 @@ fn validate_json(key: &str, value: Option<&str>, errors: &mut Vec<FieldError>) {
     };
     let bytes = base64::engine::general_purpose::STANDARD.decode(value).unwrap_or_default();
     if let Err(error) = serde_json::from_slice::<Map<String, Value>>(&bytes) {
-        errors.push(FieldError::invalid(field, "<secret contents redacted>", error.to_string()));
+        let why = crate::decode::json_words(&error);
+        errors.push(FieldError::invalid(field, "<secret contents redacted>", why));
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Names, describe};
 use crate::field::FieldError;
-use crate::names::NameRule;
+use crate::names::{self, NameRule};
 use crate::object::{Object, lookup, text};
 use crate::registry::{Change, Resource, Rules, Scope, Subresource};
 use crate::selector::Selectable;
@@ -20,7 +20,7 @@ pub(super) fn resource() -> Resource {
         shape: "core/v1.Service",
     };
     let rules = Rules {
-        names: NameRule::Label1035,
+        names: NameRule::Label,
         create_on_update: true,
         returns_deleted: true,
         default,
@@ -82,9 +82,12 @@ fn prepare_update(object: &mut Object, old: &Object, subresource: Option<Subreso
     }
 }
 
-fn validate(object: &Object, _: Change<'_>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     let kind = text(object, "spec.type");
+    if change.subresource == Some(Subresource::Status) {
+        return validate_status(object, kind);
+    }
+    let mut errors = Vec::new();
     const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     if !TYPES.contains(&kind) {
         errors.push(FieldError::not_supported("spec.type", kind, &TYPES));
@@ -94,11 +97,25 @@ fn validate(object: &Object, _: Change<'_>) -> Vec<FieldError> {
     if ports.is_empty() && !headless && kind != "ExternalName" {
         errors.push(FieldError::required("spec.ports", ""));
     }
+    const AFFINITIES: [&str; 2] = ["ClientIP", "None"];
+    let affinity = text(object, "spec.sessionAffinity");
     let mut seen = Vec::new();
     for (index, port) in ports.iter().enumerate() {
         validate_port(port, &format!("spec.ports[{index}]"), ports.len() > 1, &mut seen, &mut errors);
     }
+    if !AFFINITIES.contains(&affinity) {
+        errors.push(FieldError::not_supported("spec.sessionAffinity", affinity, &AFFINITIES));
+    }
     errors
+}
+
+fn validate_status(object: &Object, kind: &str) -> Vec<FieldError> {
+    const FIELD: &str = "status.loadBalancer.ingress";
+    let ingress = lookup(object, FIELD).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    if ingress && kind != "LoadBalancer" {
+        return vec![FieldError::forbidden(FIELD, "may only be used when `spec.type` is 'LoadBalancer'")];
+    }
+    Vec::new()
 }
 
 fn validate_port(
@@ -125,10 +142,28 @@ fn validate_port(
         let detail = "must be between 1 and 65535, inclusive";
         errors.push(FieldError::invalid(format!("{field}.port"), number, detail));
     }
+    validate_target(port.get("targetPort"), &format!("{field}.targetPort"), errors);
     const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
     let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or_default();
     if !PROTOCOLS.contains(&protocol) {
         errors.push(FieldError::not_supported(format!("{field}.protocol"), protocol, &PROTOCOLS));
+    }
+}
+
+fn validate_target(target: Option<&Value>, field: &str, errors: &mut Vec<FieldError>) {
+    match target {
+        Some(Value::String(name)) => {
+            for problem in names::port_name(name) {
+                errors.push(FieldError::invalid(field, name.as_str(), problem));
+            }
+        }
+        target => {
+            let number = target.and_then(Value::as_i64).unwrap_or(0);
+            if !(1..=65535).contains(&number) {
+                let detail = "must be between 1 and 65535, inclusive";
+                errors.push(FieldError::invalid(field, number, detail));
+            }
+        }
     }
 }
 

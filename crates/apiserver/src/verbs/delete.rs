@@ -50,7 +50,7 @@ pub(super) async fn delete_collection(
     }
     // A Table of what was deleted is of no use to anybody; Kubernetes answers with the list.
     let accepted = Accepted {
-        form: if matches!(accepted.form, Form::Metadata(_)) { accepted.form } else { Form::Object },
+        form: if matches!(accepted.form, Form::Metadata(..)) { accepted.form } else { Form::Object },
         ..accepted
     };
     read::render(&call, page, accepted)

@@ -1,7 +1,9 @@
 //! The verbs: from a request on a resource to its answer. Each decodes what the client sent, lets the collection
 //! decide, and renders the outcome in the form that the client accepts.
 
+mod conform;
 mod delete;
+mod json_patch;
 mod patch;
 mod read;
 mod render;
@@ -18,11 +20,11 @@ use crate::body::Body;
 use crate::collection::{Collection, Location};
 use crate::decode::{decode, read_body};
 use crate::identity::Identity;
-use crate::negotiate::{self, Accepted, Convertible};
+use crate::negotiate::{self, Accepted, Convertible, Form, Many};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions, WriteVerb};
 use crate::registry::{Resource, Subresource};
 use crate::request::Query;
-use crate::server::{Cluster, Server, page_not_found};
+use crate::server::{Cluster, Server};
 use crate::status::{Answer, Refusal};
 
 pub(crate) use render::to_yaml;
@@ -69,10 +71,11 @@ where
         None => None,
         Some(name) => match call.resource.subresource(name) {
             Some(subresource) => Some(subresource),
-            None => return Ok(page_not_found()),
+            None => return Err(Refusal::nothing_here()),
         },
     };
     let accepted = call.accepted()?;
+    check_form(&call, accepted.form)?;
     match (call.parts.method.clone(), call.name.is_some(), subresource) {
         (Method::GET | Method::HEAD, true, None | Some(Subresource::Status)) => {
             read::get(&call, accepted).await
@@ -103,7 +106,7 @@ where
             let options = WriteOptions::read(&call.query, WriteVerb::Patch)?;
             patch::patch(&mut call, kind, &bytes, options, subresource, accepted).await
         }
-        (Method::DELETE, named, None) if named || in_namespace_if_namespaced(&call) => {
+        (Method::DELETE, named, None) if named || can_be_emptied(&call) => {
             let options = delete_options(&call, body).await?;
             if named {
                 delete::delete(&call, &options, accepted).await
@@ -115,9 +118,31 @@ where
     }
 }
 
+/// Metadata of one object can be asked of one object, and a list of it only of a list. A watch is of single objects.
+fn check_form(call: &Call, form: Form) -> Answer<()> {
+    let Form::Metadata(_, many) = form else { return Ok(()) };
+    let lists = call.name.is_none()
+        && call.parts.method != Method::POST
+        && !call.query.switch("watch").unwrap_or(false);
+    let go_type = call.resource.go_type();
+    match (many, lists) {
+        (Many::One, true) => Err(Refusal::not_convertible(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list (*{go_type}List)"
+        ))),
+        (Many::List, false) => Err(Refusal::not_convertible(format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*{go_type})"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Objects of a namespaced kind are made and emptied in one namespace at a time.
 fn in_namespace_if_namespaced(call: &Call) -> bool {
     !(call.resource.is_namespaced() && call.namespace.is_empty())
+}
+
+fn can_be_emptied(call: &Call) -> bool {
+    call.resource.rules.deletes_collections && in_namespace_if_namespaced(call)
 }
 
 async fn delete_options<B>(call: &Call, body: B) -> Answer<DeleteOptions>

@@ -1,18 +1,22 @@
 //! Patch: the change comes from the client, and is applied to whatever is there now.
 
+use ::json_patch::merge;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
 
-use super::write::conform;
-use super::{Call, render};
+use super::conform::{Conformed, conform};
+use super::write::{check_name, settle_namespace};
+use super::{Call, json_patch, render};
 use crate::body::Body;
 use crate::collection::UpdateRequest;
 use crate::decode::decode;
+use crate::field::FieldError;
 use crate::negotiate::{Accepted, Encoding, PatchKind};
 use crate::object::{Meta, Object};
 use crate::options::WriteOptions;
 use crate::registry::Subresource;
+use crate::shape::describe;
 use crate::status::{Answer, Refusal};
 
 /// The most operations that a JSON patch may have.
@@ -20,7 +24,7 @@ const OPERATIONS: usize = 10_000;
 
 /// A patch, read.
 enum Patch {
-    Json(json_patch::Patch),
+    Json(Vec<Value>),
     Merge(Value),
 }
 
@@ -46,9 +50,12 @@ pub(super) async fn patch(
                 return Err(Refusal::not_found(call.resource.qualified(), at.name));
             };
             let patched = apply(&patch, call.resource.from_stored(old.clone()))?;
-            let (object, oddities) = conform(&call.resource, patched, Vec::new(), options.validation)?;
-            warnings = oddities;
-            check_unmoved(call, &object, old)?;
+            let Conformed { mut object, warnings: odd } = conform(call, patched, options.validation)
+                .map_err(|misfit| Refusal::misfit_after_patch(misfit.why()))?;
+            warnings = odd;
+            check_name(call, &object)?;
+            settle_namespace(call, &mut object)?;
+            check_uid(call, &object, old)?;
             Ok(object)
         })
         .await?;
@@ -57,32 +64,30 @@ pub(super) async fn patch(
 }
 
 fn read_patch(kind: PatchKind, bytes: &Bytes) -> Answer<Patch> {
-    let decoded = decode(bytes, Encoding::Json)
-        .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))?;
-    match kind {
-        PatchKind::Json => {
-            let operations = decoded.value.as_array().map_or(0, Vec::len);
-            if operations > OPERATIONS {
-                return Err(Refusal::too_large(OPERATIONS));
-            }
-            serde_json::from_value(decoded.value)
-                .map(Patch::Json)
-                .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))
+    let bad = |why: String| Refusal::bad_request(format!("error decoding patch: {why}"));
+    let decoded = decode(bytes, Encoding::Json).map_err(bad)?;
+    let found = describe(&decoded.value);
+    match (kind, decoded.value) {
+        (PatchKind::Json, Value::Array(operations)) if operations.len() > OPERATIONS => {
+            Err(Refusal::too_large(OPERATIONS))
         }
-        PatchKind::Merge if decoded.value.is_object() => Ok(Patch::Merge(decoded.value)),
-        PatchKind::Merge => {
-            Err(Refusal::bad_request("error decoding patch: a merge patch must be an object"))
+        (PatchKind::Json, Value::Array(operations)) => Ok(Patch::Json(operations)),
+        (PatchKind::Json, _) => {
+            Err(bad(format!("json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp")))
         }
+        (PatchKind::Merge, merge @ Value::Object(_)) => Ok(Patch::Merge(merge)),
+        (PatchKind::Merge, Value::Null) => Err(Refusal::bad_request("Invalid JSON Patch")),
+        (PatchKind::Merge, _) => Err(bad(format!(
+            "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        ))),
     }
 }
 
 fn apply(patch: &Patch, object: Object) -> Answer<Object> {
     let mut value = Value::Object(object);
     match patch {
-        Patch::Json(operations) => {
-            json_patch::patch(&mut value, operations).map_err(|_| Refusal::patch_failed())?;
-        }
-        Patch::Merge(merge) => json_patch::merge(&mut value, merge),
+        Patch::Json(operations) => json_patch::apply(&mut value, operations)?,
+        Patch::Merge(change) => merge(&mut value, change),
     }
     match value {
         Value::Object(object) => Ok(object),
@@ -90,21 +95,11 @@ fn apply(patch: &Patch, object: Object) -> Answer<Object> {
     }
 }
 
-/// A patch may not move an object; a uid it names must be the object's.
-fn check_unmoved(call: &Call, object: &Object, old: &Object) -> Answer<()> {
-    if object.name() != old.name() {
-        return Err(Refusal::bad_request(format!(
-            "the name of the object ({}) does not match the name on the URL ({})",
-            object.name(),
-            old.name()
-        )));
+/// The uid in a patch is a change, not a condition: one that nobody can make.
+fn check_uid(call: &Call, object: &Object, old: &Object) -> Answer<()> {
+    if object.uid().is_empty() || object.uid() == old.uid() {
+        return Ok(());
     }
-    if call.resource.is_namespaced() && object.namespace() != old.namespace() {
-        return Err(Refusal::bad_request(format!(
-            "the namespace of the object ({}) does not match the namespace on the request ({})",
-            object.namespace(),
-            old.namespace()
-        )));
-    }
-    Ok(())
+    let error = FieldError::invalid("metadata.uid", object.uid(), "field is immutable");
+    Err(Refusal::invalid(call.resource.qualified_kind(), old.name(), &[error]))
 }

@@ -22,7 +22,7 @@ use crate::status::{Answer, Refusal};
 use crate::table;
 
 /// How long a reader waits for a revision that is not there yet.
-const FRESHNESS: Duration = Duration::from_secs(3);
+pub(super) const FRESHNESS: Duration = Duration::from_secs(3);
 /// A list is sent in segments of about this size.
 const SEGMENT: usize = 128 * 1024;
 
@@ -108,13 +108,15 @@ impl Continue {
     }
 
     fn decode(text: &str) -> Answer<Self> {
-        let bad = |why: String| Refusal::bad_request(format!("continue key is not valid: {why}"));
+        let bad = |why: String| {
+            Refusal::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
         let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD
             .decode(text.trim_end_matches('='))
             .map_err(|error| bad(error.to_string()))?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
         if token.v != Self::VERSION {
-            return Err(bad(format!("server does not recognize this encoded version {:?}", token.v)));
+            return Err(bad(format!("server does not recognize this encoded version {}", token.v)));
         }
         if token.rv == 0 || token.rv < -1 {
             return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".into()));
@@ -122,7 +124,7 @@ impl Continue {
         let clean =
             !token.start.is_empty() && token.start.split('/').all(|part| !matches!(part, "" | "." | ".."));
         if !clean {
-            return Err(bad("invalid start key".into()));
+            return Err(bad(token.start));
         }
         Ok(token)
     }
@@ -241,7 +243,7 @@ pub(super) fn render(call: &Call, page: Page, accepted: Accepted) -> Answer<Resp
             });
             Ok(respond(call, &list, accepted))
         }
-        Form::Metadata(version) => {
+        Form::Metadata(version, _) => {
             let items: Vec<Value> =
                 page.entries.iter().map(|entry| table::partial(parse(entry.value()), version)).collect();
             let list = json!({

@@ -41,7 +41,7 @@ pub(super) fn one(
 ) -> Answer<Response<Body>> {
     let bytes = match accepted.form {
         Form::Object => versioned(&call.resource, stored),
-        Form::Metadata(version) => {
+        Form::Metadata(version, _) => {
             serde_json::to_vec(&table::partial(parse(stored), version)).unwrap_or_default().into()
         }
         Form::Table(version) => {

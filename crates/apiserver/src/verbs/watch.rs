@@ -12,7 +12,7 @@ use rand::Rng as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::read::Filter;
+use super::read::{self, Filter};
 use super::{Call, render};
 use crate::body::Body;
 use crate::collection::Stored;
@@ -57,7 +57,7 @@ pub(super) async fn watch(call: Call, options: ListOptions, accepted: Accepted) 
         phase: Phase::Ended,
         call,
     };
-    watcher.begin(&options);
+    watcher.begin(&options).await;
     let response_call = &watcher.call;
     let response = render::with_headers(response_call, StatusCode::OK, Body::empty(), Encoding::Json);
     let stream = futures::stream::unfold(watcher, |mut watcher| async move {
@@ -94,17 +94,22 @@ enum Phase {
 }
 
 impl Watcher {
-    fn begin(&mut self, options: &ListOptions) {
-        let store = &self.call.server.store;
+    async fn begin(&mut self, options: &ListOptions) {
+        let server = self.call.server.clone();
+        let store = &server.store;
         let space = self.call.collection().space();
         let from_start = match options.at {
             At::Newest | At::Any => options.send_initial_events.unwrap_or(true),
-            // The state has to be at least that new; it always is, or the watch waits for it.
-            At::NotOlderThan(revision) if options.send_initial_events == Some(true) => {
-                store.revision().0 >= revision
-            }
-            At::NotOlderThan(_) | At::Exactly(_) => false,
+            At::NotOlderThan(_) => options.send_initial_events == Some(true),
+            At::Exactly(_) => false,
         };
+        if let (true, At::NotOlderThan(revision)) = (from_start, options.at) {
+            // The state that is sent has to be at least that new.
+            if !store.reached(Revision(revision), read::FRESHNESS).await {
+                self.phase = self.failed(&Refusal::future_revision(revision, store.revision().0));
+                return;
+            }
+        }
         let after = match options.at {
             At::NotOlderThan(revision) | At::Exactly(revision) => Revision(revision),
             At::Newest | At::Any => store.revision(),
@@ -119,7 +124,9 @@ impl Watcher {
         let snapshot = store.snapshot(&space);
         let entries: Vec<Stored> =
             snapshot.iter().filter(|entry| self.filter.matches(entry)).cloned().collect();
-        let end = (options.send_initial_events == Some(true)).then_some(snapshot.revision());
+        // The end of the initial events is a bookmark, and those are for whoever asks for them.
+        let marked = options.send_initial_events == Some(true) && options.bookmarks;
+        let end = marked.then_some(snapshot.revision());
         self.phase = match store.watch(&space, snapshot.revision()) {
             Ok(then) => Phase::Initial { entries: entries.into_iter(), end, then },
             Err(compacted) => self.expired(snapshot.revision(), compacted.compacted),
@@ -128,7 +135,11 @@ impl Watcher {
 
     /// Says that the revision is gone, and ends.
     fn expired(&mut self, asked: Revision, compacted: Revision) -> Phase {
-        let refusal = Refusal::expired(format!("too old resource version: {asked} ({compacted})"));
+        self.failed(&Refusal::expired(format!("too old resource version: {asked} ({compacted})")))
+    }
+
+    /// Says why it cannot go on, and ends.
+    fn failed(&mut self, refusal: &Refusal) -> Phase {
         let frame = [b"{\"type\":\"ERROR\",\"object\":", refusal.to_json().as_ref(), b"}\n"].concat();
         self.ready.push_back(frame.into());
         Phase::Ended
@@ -161,6 +172,10 @@ impl Watcher {
 
     async fn live(&mut self, mut watch: Watch<Head>) -> Phase {
         let server = self.call.server.clone();
+        // A watch that always has something to say ends in time as well.
+        if server.is_closing() || Instant::now() >= self.deadline {
+            return Phase::Ended;
+        }
         let wake = if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
         tokio::select! {
             biased;
@@ -201,7 +216,7 @@ impl Watcher {
 
     fn schedule_bookmark(&mut self) {
         let now = Instant::now();
-        let last = self.deadline - BOOKMARK_BEFORE_END;
+        let last = self.deadline.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(now);
         self.next_bookmark = if now >= last { self.deadline } else { (now + BOOKMARK_EVERY).min(last) };
     }
 
@@ -261,7 +276,7 @@ impl Watcher {
     fn shared(&mut self, event: &Arc<Event<Head>>, kind: &'static str) -> Bytes {
         let slot = match self.form {
             Form::Object if !self.call.resource.is_view() => FULL,
-            Form::Metadata(_) => METADATA,
+            Form::Metadata(..) => METADATA,
             _ => return self.rendered(kind, event.entry().value()),
         };
         let event = event.clone();
@@ -271,7 +286,9 @@ impl Watcher {
     fn rendered(&mut self, kind: &str, stored: &Bytes) -> Bytes {
         match (self.form, self.style) {
             (Form::Table(_), Some(style)) => frame(kind, &to_bytes(&self.table(stored, style))),
-            (Form::Metadata(version), _) => frame(kind, &to_bytes(&table::partial(parse(stored), version))),
+            (Form::Metadata(version, _), _) => {
+                frame(kind, &to_bytes(&table::partial(parse(stored), version)))
+            }
             _ => frame(kind, &render::versioned(&self.call.resource, stored)),
         }
     }

@@ -6,8 +6,24 @@ use bellwether_testkit::Cluster;
 /// A deliberate difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
-    /// A resourceVersion on a new object is the client's mistake, not ours.
-    RevisionOnCreate,
+    /// A mistake of the client is a 400, also where Kubernetes answers 500.
+    ClientMistakes,
+    /// What is wrong with text that is no JSON, no YAML or no time is said in the words of our parsers.
+    ParserWords,
+    /// Messages do not name keys in etcd, and do not read an object as a kind that it only claims to be.
+    Internals,
+    /// Values that a message quotes have their keys sorted.
+    KeyOrder,
+    /// Media types that are refused name what is accepted, which with us is no protobuf and no CBOR.
+    NoProtobuf,
+    /// Strategic merge and apply patches are not served.
+    PatchKinds,
+    /// No addresses are given to Services.
+    NoClusterIps,
+    /// `/api` names no server address.
+    NoServerAddress,
+    /// The content of Secrets is not looked into for warnings.
+    ContentWarnings,
 }
 
 impl Difference {

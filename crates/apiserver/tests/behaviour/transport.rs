@@ -53,6 +53,6 @@ async fn a_resource_version_on_create_is_refused(cluster: &Cluster) {
     let mut object = config_map("versioned");
     object["metadata"]["resourceVersion"] = json!("5");
     let answer = cluster.post(config_maps(&namespace), &object).await;
-    let (code, reason) = Difference::RevisionOnCreate.expect(cluster, (500, ""), (400, "BadRequest"));
+    let (code, reason) = Difference::ClientMistakes.expect(cluster, (500, ""), (400, "BadRequest"));
     answer.refused(code, reason).says("resourceVersion should not be set on objects to be created");
 }

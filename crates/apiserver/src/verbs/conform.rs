@@ -1,0 +1,205 @@
+//! From an object as a client wrote it to the stored form of its kind: the kind it claims, the types of its fields,
+//! and what is odd about it.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::Call;
+use crate::decode::{Decoded, decode, key_paths};
+use crate::negotiate::Encoding;
+use crate::object::Object;
+use crate::options::FieldValidation;
+use crate::registry::{Registry, Resource};
+use crate::shape::BUILTINS;
+use crate::status::{Answer, Refusal};
+
+/// An object in its stored form, and what the client is warned of.
+pub(super) struct Conformed {
+    pub(super) object: Object,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Why an object is not one of its kind.
+pub(super) enum Misfit {
+    /// It claims to be something else, or its fields are not what they must be.
+    Unfit {
+        /// The kind that it claims to be.
+        kind: String,
+        version: String,
+        why: String,
+    },
+    /// It is of the right kind, but in the words of another version.
+    OtherVersion { found: String, expected: String },
+}
+
+impl Misfit {
+    /// What is wrong, without the names of the kinds.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::Unfit { why, .. } => why,
+            Self::OtherVersion { found, expected } => format!(
+                "the API version in the data ({found}) does not match the expected API version ({expected})"
+            ),
+        }
+    }
+
+    fn refusal(self, resource: &Resource) -> Refusal {
+        match self {
+            Self::Unfit { kind, version, why } => Refusal::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {}: {why}",
+                resource.kind
+            )),
+            other => Refusal::bad_request(other.why()),
+        }
+    }
+}
+
+/// Something odd that is no error unless the client asked for it to be one.
+struct Oddity {
+    path: String,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Duplicate,
+    Unknown,
+}
+
+impl std::fmt::Display for Oddity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match self.what {
+            What::Duplicate => "duplicate",
+            What::Unknown => "unknown",
+        };
+        write!(f, "{what} field {:?}", self.path)
+    }
+}
+
+/// The object in a body.
+pub(super) fn read_object(
+    call: &Call,
+    encoding: Encoding,
+    bytes: &Bytes,
+    validation: FieldValidation,
+) -> Answer<Conformed> {
+    let resource = &call.resource;
+    let unrecognized = |why: &str| {
+        Refusal::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} ({})",
+            resource.kind,
+            summary(bytes)
+        ))
+    };
+    let Decoded { value, duplicates } = decode(bytes, encoding).map_err(|error| unrecognized(&error))?;
+    let object = match value {
+        Value::Object(object) => object,
+        Value::Null => Object::new(),
+        _ => return Err(unrecognized("the body is no object")),
+    };
+    for key in ["kind", "apiVersion"] {
+        if let Some(found) = object.get(key).filter(|value| !(value.is_string() || value.is_null())) {
+            let found = crate::shape::describe(found);
+            return Err(unrecognized(&format!(
+                "json: cannot unmarshal {found} into Go struct field .{key} of type string"
+            )));
+        }
+    }
+    let oddities = duplicates.into_iter().map(|path| Oddity { path, what: What::Duplicate }).collect();
+    let order = || if encoding == Encoding::Json { key_paths(bytes) } else { Vec::new() };
+    let registry = call.cluster.registry.load();
+    conform_with(&registry, resource, object, oddities, validation, order)
+        .map_err(|misfit| misfit.refusal(resource))
+}
+
+/// Conforms an object that the server put together from a patch.
+pub(super) fn conform(call: &Call, object: Object, validation: FieldValidation) -> Result<Conformed, Misfit> {
+    let registry = call.cluster.registry.load();
+    conform_with(&registry, &call.resource, object, Vec::new(), validation, Vec::new)
+}
+
+fn conform_with(
+    registry: &Registry,
+    resource: &Resource,
+    mut object: Object,
+    mut oddities: Vec<Oddity>,
+    validation: FieldValidation,
+    order: impl FnOnce() -> Vec<String>,
+) -> Result<Conformed, Misfit> {
+    check_kind(registry, resource, &mut object)?;
+    let unfit =
+        |why: String| Misfit::Unfit { kind: resource.kind.clone(), version: resource.version.clone(), why };
+    let conformed = BUILTINS.conform(resource.shape, object).map_err(unfit)?;
+    oddities.extend(conformed.unknown.into_iter().map(|path| Oddity { path, what: What::Unknown }));
+    let warnings = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        _ if oddities.is_empty() => Vec::new(),
+        FieldValidation::Warn => in_order(oddities, &order()),
+        FieldValidation::Strict => {
+            let words = in_order(oddities, &order()).join(", ");
+            return Err(unfit(format!("strict decoding error: {words}")));
+        }
+    };
+    let stored = resource.to_stored(conformed.object);
+    if !resource.is_view() {
+        return Ok(Conformed { object: stored, warnings });
+    }
+    let conformed = BUILTINS.conform(resource.storage.shape, stored).map_err(unfit)?;
+    Ok(Conformed { object: conformed.object, warnings })
+}
+
+/// Oddities in the words for the client, in the order of the document where that is known.
+fn in_order(mut oddities: Vec<Oddity>, order: &[String]) -> Vec<String> {
+    oddities.sort_by_cached_key(|oddity| {
+        let mut places = order.iter().enumerate().filter(|(_, path)| **path == oddity.path);
+        // A key is a duplicate where it stands for the second time.
+        let place = if oddity.what == What::Duplicate { places.nth(1) } else { places.next() };
+        place.map_or(usize::MAX, |(place, _)| place)
+    });
+    oddities.iter().map(Oddity::to_string).collect()
+}
+
+/// The kind and version that an object claims must be the ones of the path; none is as good as the right one.
+fn check_kind(registry: &Registry, resource: &Resource, object: &mut Object) -> Result<(), Misfit> {
+    let text = |key: &str, default: &str| match object.get(key).and_then(Value::as_str) {
+        None | Some("") => default.to_owned(),
+        Some(text) => text.to_owned(),
+    };
+    let expected = resource.api_version();
+    let (api_version, kind) = (text("apiVersion", &expected), text("kind", &resource.kind));
+    if kind == resource.kind && api_version == expected {
+        object.insert("apiVersion".into(), expected.into());
+        object.insert("kind".into(), kind.into());
+        return Ok(());
+    }
+    let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
+    Err(match registry.find_kind(&api_version, &kind) {
+        Some(other) if other.storage.space == resource.storage.space => {
+            Misfit::OtherVersion { found: api_version, expected }
+        }
+        Some(_) => {
+            let why =
+                format!("converting ({version}.{kind}) to ({}): unknown conversion", resource.go_type());
+            Misfit::Unfit { kind, version, why }
+        }
+        None => {
+            let why = format!("no kind {kind:?} is registered for version {api_version:?}");
+            Misfit::Unfit { kind, version, why }
+        }
+    })
+}
+
+/// The beginning of a body, for messages: text when it looks like an object, else hexadecimal.
+fn summary(bytes: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let head = bytes.get(..SHOWN).unwrap_or(bytes);
+    let more = if bytes.len() > SHOWN { " ..." } else { "" };
+    match bytes.first() {
+        None => "<empty>".into(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => {
+            let hex: String = head.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{more}")
+        }
+    }
+}
