@@ -33,11 +33,22 @@ pub(crate) enum LogFormat {
 pub(crate) enum Command {
     /// Run everything on this machine: a Kubernetes API for a hub and its spokes, with data on local disk.
     Up(UpArgs),
+    /// Measure on this machine what our published figures claim.
+    Bench {
+        #[command(subcommand)]
+        subject: Subject,
+    },
     /// Run one role, for production.
     Run {
         #[command(subcommand)]
         role: Role,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Subject {
+    /// The embedded Kubernetes API server, beside the real kube-apiserver and etcd where those are at hand.
+    Apiserver(BenchArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -83,4 +94,46 @@ pub(crate) struct ApiserverArgs {
     /// The logical clusters to serve beside `hub`, at /clusters/NAME.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) logical_clusters: Vec<String>,
+}
+
+/// Measure the embedded Kubernetes API server, beside the real one.
+///
+/// Every round starts a fresh server on a temporary directory, on loopback, and drives it with the same load over
+/// TLS: starting, filling it with ConfigMaps of 1 KB, listing, creating, patching, getting, and watching. Where
+/// kube-apiserver and etcd are at hand, each round measures them right after. The table shows the median of the
+/// rounds.
+///
+/// Figures mean something when nothing else runs on the machine and this binary is a release build.
+///
+///   bellwether bench apiserver --quick
+///   KUBEBUILDER_ASSETS=DIR bellwether bench apiserver --rounds 5
+///   bellwether bench apiserver -o json > figures.json
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct BenchArgs {
+    /// The directory with the programs kube-apiserver and etcd to compare with. Without it only we are measured.
+    #[arg(long, value_name = "DIR", env = "KUBEBUILDER_ASSETS")]
+    pub(crate) assets: Option<PathBuf>,
+
+    /// How many rounds to take the median of.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(crate) rounds: u16,
+
+    /// How many seconds each load lasts.
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=60))]
+    pub(crate) seconds: u16,
+
+    /// One short round with few objects: shows that everything works, and no more.
+    #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
+    pub(crate) quick: bool,
+
+    /// How to print the figures.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Output::Table)]
+    pub(crate) output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Table,
+    Json,
 }

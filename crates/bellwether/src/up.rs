@@ -14,12 +14,12 @@ use bellwether_apiserver::pki::Pki;
 use bellwether_apiserver::{ApiServer, TlsSettings};
 use bellwether_store::OpenError;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::cli::{ApiserverArgs, UpArgs};
 use crate::endpoints::{Addresses, Endpoints};
 use crate::kubeconfig;
+use crate::signals::StopSignals;
 
 /// How long a clean stop may take.
 const STOP: Duration = Duration::from_secs(5);
@@ -176,26 +176,6 @@ fn http_routes(server: ApiServer) -> Router {
         }
     };
     Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready))
-}
-
-/// The signals that ask for a stop.
-struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl StopSignals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    /// Waits for the next one.
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }
 
 fn greet(dir: &Path, addresses: &Addresses, clusters: &[String], took: Duration) {

@@ -1,0 +1,62 @@
+//! A server as a child process: it does not outlive us, and says how much memory it holds.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context as _;
+
+/// How much of a dead process's log an error shows.
+const LAST_LINES: usize = 10;
+
+/// A child process, killed when dropped.
+pub(crate) struct Process {
+    child: Child,
+    program: PathBuf,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a program; what it prints goes to a file in `dir`.
+    pub(crate) fn spawn(program: &Path, arguments: &[String], dir: &Path) -> anyhow::Result<Self> {
+        let name = program.file_name().unwrap_or(program.as_os_str());
+        let log = dir.join(name).with_extension("log");
+        let output = File::create(&log).with_context(|| format!("cannot create {}", log.display()))?;
+        let child = Command::new(program)
+            .args(arguments)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        Ok(Self { child, program: program.to_owned(), log })
+    }
+
+    /// An error with the end of its log, when it has ended by itself.
+    pub(crate) fn check_alive(&mut self) -> anyhow::Result<()> {
+        let Some(status) = self.child.try_wait()? else { return Ok(()) };
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default().join("\n");
+        anyhow::bail!("{} ended with {status}:\n{last}", self.program.display())
+    }
+
+    /// The memory that it holds, in bytes.
+    pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {path}; memory is measured on Linux only"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().context("no VmRSS")?;
+        Ok(kilobytes * 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Waited for, so that its directory can be removed right after.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,190 @@
+//! The figures of all rounds, and how they are printed. It measures nothing.
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Value, json};
+
+use super::statistics::median;
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Milliseconds,
+    PerSecond,
+    Megabytes,
+    Kilobytes,
+}
+
+impl Unit {
+    fn symbol(self) -> &'static str {
+        match self {
+            Self::Milliseconds => "ms",
+            Self::PerSecond => "/s",
+            Self::Megabytes => "MB",
+            Self::Kilobytes => "KB",
+        }
+    }
+
+    fn more_is_better(self) -> bool {
+        match self {
+            Self::PerSecond => true,
+            Self::Milliseconds | Self::Megabytes | Self::Kilobytes => false,
+        }
+    }
+}
+
+/// One number that was measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    pub(crate) label: String,
+    pub(crate) unit: Unit,
+    pub(crate) value: f64,
+}
+
+/// A figure over all rounds, for us and for whom we are compared with.
+#[derive(Debug)]
+struct Row {
+    label: String,
+    unit: Unit,
+    ours: Vec<f64>,
+    theirs: Vec<f64>,
+}
+
+impl Row {
+    /// How many times better we are.
+    fn ratio(&self) -> Option<f64> {
+        let (ours, theirs) = (median(&self.ours)?, median(&self.theirs)?);
+        let (better, worse) = if self.unit.more_is_better() { (ours, theirs) } else { (theirs, ours) };
+        (worse > 0.0).then(|| better / worse)
+    }
+}
+
+/// Whose figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Ours,
+    Theirs,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// Adds the figures of one round of one server.
+    pub(crate) fn add(&mut self, side: Side, figures: Vec<Figure>) {
+        for Figure { label, unit, value } in figures {
+            let found = self.rows.iter().position(|row| row.label == label);
+            let index = found.unwrap_or(self.rows.len());
+            if found.is_none() {
+                self.rows.push(Row { label, unit, ours: Vec::new(), theirs: Vec::new() });
+            }
+            let Some(row) = self.rows.get_mut(index) else { continue };
+            match side {
+                Side::Ours => row.ours.push(value),
+                Side::Theirs => row.theirs.push(value),
+            }
+        }
+    }
+
+    pub(crate) fn table(&self, notes: &[String]) -> String {
+        let compared = self.rows.iter().any(|row| !row.theirs.is_empty());
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        let mut header = vec!["", "bellwether"];
+        if compared {
+            header.extend(["kube-apiserver + etcd", "better by"]);
+        }
+        table.set_header(header);
+        for row in &self.rows {
+            let mut cells = vec![row.label.clone(), amount(median(&row.ours), row.unit)];
+            if compared {
+                cells.push(amount(median(&row.theirs), row.unit));
+                cells.push(row.ratio().map_or("–".to_owned(), |ratio| format!("{}×", number(ratio))));
+            }
+            table.add_row(cells);
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        let notes: String = notes.iter().map(|note| format!("  {note}\n")).collect();
+        format!("{}\n\n{notes}", table.trim_fmt())
+    }
+
+    pub(crate) fn json(&self, notes: &[String]) -> Value {
+        let side = |values: &[f64]| median(values).map(|median| json!({"median": median, "rounds": values}));
+        let figures: Vec<Value> = self
+            .rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "figure": row.label,
+                    "unit": row.unit.symbol(),
+                    "moreIsBetter": row.unit.more_is_better(),
+                    "bellwether": side(&row.ours),
+                    "kubernetes": side(&row.theirs),
+                    "betterBy": row.ratio(),
+                })
+            })
+            .collect();
+        json!({"figures": figures, "notes": notes})
+    }
+}
+
+fn amount(value: Option<f64>, unit: Unit) -> String {
+    value.map_or("–".to_owned(), |value| format!("{} {}", number(value), unit.symbol()))
+}
+
+/// Three digits that mean something.
+fn number(value: f64) -> String {
+    match value.abs() {
+        small if small < 10.0 => format!("{value:.2}"),
+        middling if middling < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(label: &str, unit: Unit, value: f64) -> Vec<Figure> {
+        vec![Figure { label: label.into(), unit, value }]
+    }
+
+    #[test]
+    fn better_means_more_per_second_and_less_of_everything_else() {
+        for (unit, ours, theirs, expected) in [
+            (Unit::PerSecond, 5000.0, 1000.0, Some(5.0)),
+            (Unit::Milliseconds, 2.0, 10.0, Some(5.0)),
+            (Unit::Megabytes, 30.0, 15.0, Some(0.5)),
+            (Unit::Kilobytes, 0.0, 15.0, None),
+        ] {
+            let row = Row { label: String::new(), unit, ours: vec![ours], theirs: vec![theirs] };
+            assert_eq!(row.ratio(), expected, "{unit:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_shows_medians_and_how_much_better_we_are() {
+        let mut report = Report::default();
+        for value in [1.0, 100.0, 2.0] {
+            report.add(Side::Ours, figure("create", Unit::Milliseconds, value));
+            report.add(Side::Theirs, figure("create", Unit::Milliseconds, value * 4.0));
+        }
+        let table = report.table(&["a note".to_owned()]);
+        for expected in ["2.00 ms", "8.00 ms", "4.00×", "a note"] {
+            assert!(table.contains(expected), "no {expected:?} in {table}");
+        }
+    }
+
+    #[test]
+    fn nobody_to_compare_with_leaves_the_columns_out() {
+        let mut report = Report::default();
+        report.add(Side::Ours, figure("create", Unit::PerSecond, 12.0));
+        assert!(!report.table(&[]).contains("better by"));
+        let json = report.json(&[]);
+        assert_eq!(json["figures"][0]["bellwether"]["median"], 12.0);
+        assert_eq!(json["figures"][0]["kubernetes"], Value::Null);
+    }
+}
