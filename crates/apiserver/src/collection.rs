@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bellwether_store::{Change as StoreChange, CommitError, Entry, Expect, Revision, Space, Write};
+use bellwether_store::{Change as StoreChange, CommitError, Entry, Expect, Space, Write};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -111,33 +111,45 @@ impl Collection<'_> {
         if self.resource.is_namespaced() {
             object.meta_mut().insert("namespace".into(), namespace.into());
         }
+        if !generated {
+            let name = object.name().to_owned();
+            return match self.try_create(namespace, object, effect).await? {
+                Some(written) => Ok(written),
+                None => Err(Refusal::already_exists(self.resource.qualified(), &name)),
+            };
+        }
         for _ in 0..GENERATED_NAMES {
             let mut candidate = object.clone();
-            if generated {
-                candidate.meta_mut().insert("name".into(), meta::generate_name(&base).into());
-            }
-            self.prepare_new(&mut candidate)?;
-            let canonical = Canonical::of(&candidate);
-            let at = Location { namespace, name: candidate.name() };
-            if effect == Effect::DryRun {
-                if self.find(at).is_none() {
-                    return Ok(Written { bytes: unstamped(&candidate), created: true });
-                }
-            } else {
-                match self.commit(at, Expect::Absent, StoreChange::Put(canonical.into_draft())).await {
-                    Ok(stored) => {
-                        self.check_namespace_remains(at).await?;
-                        return Ok(Written { bytes: stored.value().clone(), created: true });
-                    }
-                    Err(Lost::Race(_)) => {}
-                    Err(Lost::Refused(refusal)) => return Err(refusal),
-                }
-            }
-            if !generated {
-                return Err(Refusal::already_exists(self.resource.qualified(), at.name));
+            candidate.meta_mut().insert("name".into(), meta::generate_name(&base).into());
+            if let Some(written) = self.try_create(namespace, candidate, effect).await? {
+                return Ok(written);
             }
         }
         Err(Refusal::name_not_generated(self.resource.qualified(), &base))
+    }
+
+    /// Creates an object that has its name; nothing, if the name is taken.
+    async fn try_create(
+        &self,
+        namespace: &str,
+        mut object: Object,
+        effect: Effect,
+    ) -> Answer<Option<Written>> {
+        self.prepare_new(&mut object)?;
+        let at = Location { namespace, name: object.name() };
+        if effect == Effect::DryRun {
+            let free = self.find(at).is_none();
+            return Ok(free.then(|| Written { bytes: unstamped(&object), created: true }));
+        }
+        let draft = Canonical::of(&object).into_draft();
+        match self.commit(at, Expect::Absent, StoreChange::Put(draft)).await {
+            Ok(stored) => {
+                self.check_namespace_remains(at).await?;
+                Ok(Some(Written { bytes: stored.value().clone(), created: true }))
+            }
+            Err(Lost::Race) => Ok(None),
+            Err(Lost::Refused(refusal)) => Err(refusal),
+        }
     }
 
     fn prepare_new(&self, object: &mut Object) -> Answer<()> {
@@ -181,7 +193,7 @@ impl Collection<'_> {
             let object = produce(Some(&old))?;
             match self.replace(at, request, &stored, &old, object).await {
                 Ok(written) => return Ok(written),
-                Err(Lost::Race(_)) => {}
+                Err(Lost::Race) => {}
                 Err(Lost::Refused(refusal)) => return Err(refusal),
             }
         }
@@ -212,7 +224,7 @@ impl Collection<'_> {
         }
 
         let canonical = Canonical::of(&object);
-        let unchanged = canonical.bytes == Canonical::of(old).bytes;
+        let unchanged = canonical.equals(stored.value(), &stored.revision().to_string());
         if is_released(&object, old) {
             let revision = stored.revision().to_string();
             let bytes = canonical.stamped(&revision);
@@ -289,7 +301,7 @@ impl Collection<'_> {
                 let change = if gone { StoreChange::Delete(draft) } else { StoreChange::Put(draft) };
                 match self.commit(at, Expect::At(stored.revision()), change).await {
                     Ok(stored) => stored.value().clone(),
-                    Err(Lost::Race(_)) => continue,
+                    Err(Lost::Race) => continue,
                     Err(Lost::Refused(refusal)) => return Err(refusal),
                 }
             };
@@ -391,7 +403,7 @@ impl Collection<'_> {
     async fn commit(&self, at: Location<'_>, expect: Expect, change: StoreChange) -> Result<Stored, Lost> {
         let write = Write { space: self.space(), path: at.path().into(), expect, change };
         self.server.store.commit(write).await.map_err(|error| match error {
-            CommitError::Conflict { current } => Lost::Race(current.map(|entry| entry.revision())),
+            CommitError::Conflict { .. } => Lost::Race,
             CommitError::TooLarge { .. } => Refusal::too_large(OBJECT_LIMIT).into(),
             CommitError::ReadOnly { reason } => {
                 Refusal::internal(format!("nothing can be written: {reason}")).into()
@@ -405,8 +417,8 @@ impl Collection<'_> {
 
 /// Why a commit did not happen.
 pub(crate) enum Lost {
-    /// Somebody else was first; what is there now.
-    Race(#[allow(dead_code)] Option<Revision>),
+    /// Somebody else was first.
+    Race,
     Refused(Refusal),
 }
 

@@ -13,8 +13,9 @@ struct Check {
 }
 
 fn checks(server: &Server, endpoint: &str) -> Vec<Check> {
-    let mut checks =
-        vec![Check { name: "ping", trouble: None }, Check { name: "etcd", trouble: server.trouble() }];
+    // A full disk is no reason to restart the server, which answers reads: only readiness suffers from it.
+    let trouble = if endpoint == "readyz" { server.trouble() } else { server.failure() };
+    let mut checks = vec![Check { name: "ping", trouble: None }, Check { name: "etcd", trouble }];
     if endpoint == "readyz" {
         let trouble = server.is_closing().then(|| "process is shutting down".to_owned());
         checks.push(Check { name: "shutdown", trouble });

@@ -131,6 +131,13 @@ impl Canonical {
         [before, revision.as_bytes(), after].concat().into()
     }
 
+    /// Whether these are the bytes of an object at a revision, but for the revision itself.
+    pub(crate) fn equals(&self, stamped: &[u8], revision: &str) -> bool {
+        let (before, after) = self.bytes.split_at(self.offset.min(self.bytes.len()));
+        let rest = stamped.strip_prefix(before).and_then(|rest| rest.strip_prefix(revision.as_bytes()));
+        rest == Some(after)
+    }
+
     /// For the store, which stamps it with the revision of its commit.
     pub(crate) fn into_draft(self) -> Draft {
         Draft::new(self.bytes, self.offset)

@@ -212,6 +212,14 @@ impl Server {
         }
     }
 
+    /// Why only a restart can help, if that is so.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match self.store.health() {
+            Health::Failed { reason } => Some(reason),
+            Health::Serving | Health::ReadOnly { .. } => None,
+        }
+    }
+
     /// Why writes are refused at the moment, if they are.
     pub(crate) fn trouble(&self) -> Option<String> {
         match self.store.health() {

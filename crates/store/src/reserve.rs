@@ -26,7 +26,20 @@ impl Reserve {
         if self.bytes == 0 || fs::metadata(&self.path).is_ok_and(|present| present.len() >= self.bytes) {
             return Ok(());
         }
-        self.fill().inspect_err(|_| self.release())
+        self.fill(self.bytes).map(drop).inspect_err(|_| self.release())
+    }
+
+    /// Sets the space aside again after the disk was full, if there is as much room beside it: otherwise the next
+    /// write would find the disk full again.
+    pub(crate) fn secure_again(&self) -> io::Result<()> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        let secured = self.fill(self.bytes * 2).and_then(|file| {
+            file.set_len(self.bytes)?;
+            file.sync_all()
+        });
+        secured.inspect_err(|_| self.release())
     }
 
     /// Gives the space back.
@@ -39,14 +52,15 @@ impl Reserve {
     }
 
     /// Zeros are really written: a file that is only made longer takes no space.
-    fn fill(&self) -> io::Result<()> {
+    fn fill(&self, bytes: u64) -> io::Result<File> {
         let mut file: File = create_private(&self.path)?;
-        let mut missing = self.bytes;
+        let mut missing = bytes;
         while missing > 0 {
             let chunk = missing.min(CHUNK.len() as u64);
             file.write_all(CHUNK.get(..chunk as usize).unwrap_or(&CHUNK))?;
             missing -= chunk;
         }
-        file.sync_all()
+        file.sync_all()?;
+        Ok(file)
     }
 }

@@ -210,7 +210,7 @@ impl<F: Send + Sync + 'static> Writer<F> {
 
     /// Looks whether the disk has room again. What the failed batch left on it counts as written.
     fn reopen(&mut self) {
-        let reserved = self.reserve.as_ref().map_or(Ok(()), Reserve::secure).map_err(DiskError::Io);
+        let reserved = self.reserve.as_ref().map_or(Ok(()), Reserve::secure_again).map_err(DiskError::Io);
         let reopened = reserved
             .and_then(|()| self.medium.settle().map_err(DiskError::Io))
             .and_then(|()| Disk::open(self.medium.clone(), self.quick_repair, &mut self.ledger));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_store::EventKind;
-use futures::future::select_all;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::Value;
 
 use super::Ground;
@@ -80,6 +80,12 @@ impl Queue {
     }
 }
 
+/// Waits for what is next of a kind. The follower comes back with it, to be asked again.
+async fn follow(kind: usize, mut follower: Follower) -> (usize, Vec<Seen>, Follower) {
+    let seen = follower.next().await;
+    (kind, seen, follower)
+}
+
 struct Collector {
     ground: Ground,
     kinds: Vec<Arc<Resource>>,
@@ -90,18 +96,21 @@ struct Collector {
 pub(super) async fn run(ground: Ground) {
     let registry = ground.cluster.registry.load_full();
     let kinds: Vec<Arc<Resource>> = registry.stored().cloned().collect();
-    let mut followers: Vec<Follower> =
-        kinds.iter().map(|kind| Follower::new(&ground, &kind.storage.space)).collect();
+    let mut followers: FuturesUnordered<_> = kinds
+        .iter()
+        .enumerate()
+        .map(|(at, kind)| follow(at, Follower::new(&ground, &kind.storage.space)))
+        .collect();
     let mut collector =
         Collector { ground, kinds, dependents: Dependents::default(), queue: Queue::default() };
     let mut failed: Vec<Node> = Vec::new();
     loop {
-        let next = select_all(followers.iter_mut().map(|follower| Box::pin(follower.next())));
         tokio::select! {
-            (seen, kind, _) = next => {
+            Some((kind, seen, follower)) = followers.next() => {
                 for seen in seen {
                     collector.observe(kind, &seen);
                 }
+                followers.push(follow(kind, follower));
             }
             () = tokio::time::sleep(RETRY), if !failed.is_empty() => {}
         }
@@ -123,6 +132,11 @@ impl Collector {
             Seen::Present(stored) => (stored, None, false),
             Seen::Changed(event) => (event.entry(), event.previous(), event.kind() == EventKind::Delete),
         };
+        // Most objects own nothing and belong to nobody; that is seen without parsing them.
+        let alone = !mentions(stored) && !previous.is_some_and(mentions);
+        if alone && (!gone || self.dependents.0.is_empty()) {
+            return;
+        }
         let node = Node { kind, path: stored.path().clone() };
         if let Some(previous) = previous {
             self.dependents.remove(&previous.facts().owners, &node);
@@ -285,6 +299,12 @@ impl Collector {
             outcome => outcome.map(|_| ()),
         }
     }
+}
+
+/// Whether an object may have owners or be on its way out.
+fn mentions(stored: &Stored) -> bool {
+    let finds = |needle: &str| memchr::memmem::find(stored.value(), needle.as_bytes()).is_some();
+    finds("\"ownerReferences\":") || finds("\"deletionTimestamp\":")
 }
 
 fn location(path: &str) -> Location<'_> {

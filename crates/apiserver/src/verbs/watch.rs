@@ -2,6 +2,7 @@
 //! A watcher is a cursor into the history; a frame is written once and shared by all who want it as it is.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode};
 use rand::Rng as _;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep};
 
 use super::read::{self, Filter};
 use super::{Call, render};
@@ -53,6 +55,8 @@ pub(super) async fn watch(call: Call, options: ListOptions, accepted: Accepted) 
         bookmarks: options.bookmarks,
         next_bookmark: now + BOOKMARK_EVERY.min(duration.saturating_sub(BOOKMARK_BEFORE_END)),
         deadline: now + duration,
+        timer: Box::pin(tokio::time::sleep_until(now + duration)),
+        closing: call.server.closing.subscribe(),
         ready: VecDeque::new(),
         phase: Phase::Ended,
         call,
@@ -77,6 +81,9 @@ struct Watcher {
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
+    /// Kept from event to event, like the next: making them anew would cost more than an event does.
+    timer: Pin<Box<Sleep>>,
+    closing: watch::Receiver<bool>,
     /// Frames that are ready to go out.
     ready: VecDeque<Bytes>,
     phase: Phase,
@@ -171,45 +178,49 @@ impl Watcher {
     }
 
     async fn live(&mut self, mut watch: Watch<Head>) -> Phase {
-        let server = self.call.server.clone();
         // A watch that always has something to say ends in time as well.
-        if server.is_closing() || Instant::now() >= self.deadline {
+        if *self.closing.borrow() || Instant::now() >= self.deadline {
             return Phase::Ended;
         }
         let wake = if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
-        tokio::select! {
+        if self.timer.deadline() != wake {
+            self.timer.as_mut().reset(wake);
+        }
+        let events = tokio::select! {
             biased;
-            events = watch.next() => match events {
-                Ok(events) => {
-                    for event in &events {
-                        if let Some(frame) = self.frame(event) {
-                            self.ready.push_back(frame);
-                        }
-                    }
-                    Phase::Live(watch)
-                }
-                Err(compacted) => self.expired(watch.position(), compacted.compacted),
-            },
-            () = server.closed() => Phase::Ended,
-            () = tokio::time::sleep_until(wake) => {
-                if Instant::now() >= self.deadline {
-                    return Phase::Ended;
-                }
-                // Everything up to here was seen, if nothing is left to be read.
-                match watch.try_next() {
-                    Ok(events) => {
-                        for event in &events {
-                            if let Some(frame) = self.frame(event) {
-                                self.ready.push_back(frame);
-                            }
-                        }
-                        let bookmark = self.bookmark(watch.position(), false);
-                        self.ready.push_back(bookmark);
-                        self.schedule_bookmark();
-                        Phase::Live(watch)
-                    }
-                    Err(compacted) => self.expired(watch.position(), compacted.compacted),
-                }
+            events = watch.next() => Some(events),
+            _ = self.closing.wait_for(|closing| *closing) => return Phase::Ended,
+            () = self.timer.as_mut() => None,
+        };
+        match events {
+            None if Instant::now() >= self.deadline => Phase::Ended,
+            None => self.mark(watch),
+            Some(Ok(events)) => {
+                self.show(&events);
+                Phase::Live(watch)
+            }
+            Some(Err(compacted)) => self.expired(watch.position(), compacted.compacted),
+        }
+    }
+
+    /// Says how far the watch has come: everything up to there was seen, once what is there was read.
+    fn mark(&mut self, mut watch: Watch<Head>) -> Phase {
+        match watch.try_next() {
+            Ok(events) => {
+                self.show(&events);
+                let bookmark = self.bookmark(watch.position(), false);
+                self.ready.push_back(bookmark);
+                self.schedule_bookmark();
+                Phase::Live(watch)
+            }
+            Err(compacted) => self.expired(watch.position(), compacted.compacted),
+        }
+    }
+
+    fn show(&mut self, events: &[Arc<Event<Head>>]) {
+        for event in events {
+            if let Some(frame) = self.frame(event) {
+                self.ready.push_back(frame);
             }
         }
     }
