@@ -229,7 +229,8 @@ impl Collection<'_> {
             let revision = stored.revision().to_string();
             let bytes = canonical.stamped(&revision);
             if request.effect == Effect::Keep {
-                let change = StoreChange::Delete(canonical.into_draft());
+                // Watchers are told the last state that was stored.
+                let change = StoreChange::Delete(Canonical::of(old).into_draft());
                 self.commit(at, Expect::At(stored.revision()), change).await?;
             }
             return Ok(Written { bytes, created: false });

@@ -232,7 +232,8 @@ fn aggregated(parts: &Parts, registry: &Registry, root: Root) -> Answer<Response
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
-    let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+    // Group and version are left empty where they are those of the list.
+    let kind = json!({"group": "", "version": "", "kind": resource.kind});
     let mut entry = json!({
         "resource": resource.plural,
         "responseKind": kind,

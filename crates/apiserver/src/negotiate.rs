@@ -113,18 +113,24 @@ pub(crate) fn accept(headers: &HeaderMap, convertible: Convertible) -> Answer<Ac
     if ranges.is_empty() {
         return Ok(Accepted::JSON);
     }
-    ranges
-        .iter()
-        .find_map(|range| accept_range(range, convertible))
-        .ok_or_else(|| Refusal::not_acceptable(&ANSWERS))
+    ranges.iter().find_map(|range| accept_range(range, convertible)).ok_or_else(|| {
+        match ranges.iter().any(|range| encoding_of(range.media).is_some()) {
+            true => Refusal::not_acceptable(&ANSWERS),
+            false => Refusal::no_representation(&ANSWERS),
+        }
+    })
+}
+
+fn encoding_of(media: &str) -> Option<Encoding> {
+    match media {
+        "application/json" | "*/*" | "application/*" => Some(Encoding::Json),
+        "application/yaml" => Some(Encoding::Yaml),
+        _ => None,
+    }
 }
 
 fn accept_range(range: &Range<'_>, convertible: Convertible) -> Option<Accepted> {
-    let encoding = match range.media {
-        "application/json" | "*/*" | "application/*" => Encoding::Json,
-        "application/yaml" => Encoding::Yaml,
-        _ => return None,
-    };
+    let encoding = encoding_of(range.media)?;
     let form = match range.parameter("as") {
         None => Form::Object,
         Some(form) => {

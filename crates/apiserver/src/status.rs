@@ -175,6 +175,16 @@ impl Refusal {
         Self::new(406, "NotAcceptable", why)
     }
 
+    /// A client that takes none of the media types there are.
+    pub(crate) fn no_representation(available: &[&str]) -> Self {
+        let available = available.join(", ");
+        Self::new(
+            406,
+            "NotAcceptable",
+            format!("406: Not Acceptable\n\nAvailable representations: {available}"),
+        )
+    }
+
     pub(crate) fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::new(406, "NotAcceptable", message)

@@ -90,12 +90,15 @@ pub(crate) async fn client_from(cluster: Value, user: Value) -> kube::Client {
     kube::Client::try_from(config).expect("the client can be made")
 }
 
-/// Drops etcd's history up to now, by the JSON gateway of its API.
+/// Drops etcd's history up to now, by the JSON gateway of its API, and notes it down where kube-apiserver looks.
 pub async fn compact() {
     let port = FLEET.lock().unwrap_or_else(std::sync::PoisonError::into_inner).etcd_port;
     let key = base64::engine::general_purpose::STANDARD.encode("/");
     let range = etcd(port, "/v3/kv/range", &json!({"key": key, "limit": 1})).await;
     let revision = range["header"]["revision"].as_str().expect("etcd tells its revision").to_owned();
+    let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let noted = json!({"key": encode("compact_rev_key"), "value": encode(&revision)});
+    etcd(port, "/v3/kv/put", &noted).await;
     etcd(port, "/v3/kv/compaction", &json!({"revision": revision, "physical": true})).await;
 }
 

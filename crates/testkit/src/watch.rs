@@ -60,12 +60,16 @@ impl WatchStream {
         self.next().await.expect("the watch ended")
     }
 
-    /// The next event of this kind about the object of this name; anything else in between is a failure.
+    /// The next event, which must be of this kind and about the object of this name. Bookmarks do not count: they
+    /// come when the server likes.
     #[track_caller]
     pub fn expect<'a>(&'a mut self, kind: &'a str, name: &'a str) -> impl Future<Output = Event> + 'a {
         let caller = std::panic::Location::caller();
         async move {
-            let event = self.event().await;
+            let mut event = self.event().await;
+            while event.kind == "BOOKMARK" {
+                event = self.event().await;
+            }
             assert_eq!(event.brief(), (kind, name), "at {caller}: {}", event.object);
             event
         }

@@ -137,7 +137,7 @@ async fn delete_content(ground: &Ground, namespace: &str) -> Answer<Remains> {
             }
         }
         for stored in ground.server.store.snapshot(&collection.space()).prefix(&prefix) {
-            *remains.objects.entry(resource.qualified().to_string()).or_default() += 1;
+            *remains.objects.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
             for finalizer in parse(stored.value()).finalizers() {
                 *remains.finalizers.entry(finalizer.to_owned()).or_default() += 1;
             }

@@ -22,6 +22,8 @@ pub(crate) enum Difference {
     NoClusterIps,
     /// `/api` names no server address.
     NoServerAddress,
+    /// YAML is YAML 1.2: `yes` and `y` are text.
+    Yaml12,
     /// The content of Secrets is not looked into for warnings.
     ContentWarnings,
 }

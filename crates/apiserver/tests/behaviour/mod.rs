@@ -1,7 +1,17 @@
 //! What clients depend on, as named cases. Each takes a cluster and knows nothing of what stands behind it: the same
 //! cases run against our server and against kube-apiserver.
 
+mod crud;
+mod deletion;
 pub(crate) mod difference;
+mod discovery;
+mod expiry;
+mod kinds;
+mod metadata;
+mod negotiation;
+mod revisions;
+mod selectors;
+mod status;
 mod transport;
 mod watch;
 
@@ -40,7 +50,21 @@ use cases;
 
 /// Every case there is.
 pub(crate) fn all() -> Vec<Case> {
-    [transport::CASES, watch::CASES].concat()
+    [
+        transport::CASES,
+        status::CASES,
+        discovery::CASES,
+        negotiation::CASES,
+        crud::CASES,
+        metadata::CASES,
+        revisions::CASES,
+        expiry::CASES,
+        watch::CASES,
+        selectors::CASES,
+        deletion::CASES,
+        kinds::CASES,
+    ]
+    .concat()
 }
 
 /// The path of the ConfigMaps of a namespace.
