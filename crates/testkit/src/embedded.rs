@@ -69,7 +69,8 @@ pub async fn tls_client_of(server: &ApiServer, url: &str, cluster: &str) -> Clus
 }
 
 /// A client that shows no certificate to a server that is served at an address.
-pub async fn stranger(url: &str) -> kube::Client {
+pub async fn stranger(url: &str) -> Cluster {
     let ca = base64::engine::general_purpose::STANDARD.encode(&PKI.ca);
-    client_from(json!({"server": url, "certificate-authority-data": ca}), json!({})).await
+    let client = client_from(json!({"server": url, "certificate-authority-data": ca}), json!({})).await;
+    Cluster::new(Flavour::Tls, client, None)
 }

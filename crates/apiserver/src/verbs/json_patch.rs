@@ -1,5 +1,5 @@
 //! JSON patches, with the leniency of Kubernetes: a missing value is null, a replace of what is not there adds it, a
-//! copy of what is not there is a null. Everything else is RFC 6902.
+//! copy of what is not there is a null, and what is not there passes a test for null. Everything else is RFC 6902.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{
@@ -45,23 +45,24 @@ fn read(document: &Value, operation: &Value) -> Option<PatchOperation> {
     let path = pointer(operation.get("path")?)?;
     let value = || operation.get("value").cloned().unwrap_or_default();
     let from = || operation.get("from").and_then(pointer);
-    let absent_key = |path: &PointerBuf| {
-        let (parent, _) = path.split_back()?;
-        let parent = parent.resolve(document).ok()?;
-        (parent.is_object() && path.resolve(document).is_err()).then_some(())
+    let is_absent = |path: &PointerBuf| {
+        let parent = path.split_back().and_then(|(parent, _)| parent.resolve(document).ok());
+        parent.is_some_and(Value::is_object) && path.resolve(document).is_err()
     };
     Some(match operation.get("op")?.as_str()? {
         "add" => PatchOperation::Add(AddOperation { path, value: value() }),
-        "replace" if absent_key(&path).is_some() => {
-            PatchOperation::Add(AddOperation { path, value: value() })
-        }
+        "replace" if is_absent(&path) => PatchOperation::Add(AddOperation { path, value: value() }),
         "replace" => PatchOperation::Replace(ReplaceOperation { path, value: value() }),
         "remove" => PatchOperation::Remove(RemoveOperation { path }),
+        // An operation that does nothing: there is always a document.
+        "test" if is_absent(&path) && value().is_null() => {
+            PatchOperation::Test(TestOperation { path: PointerBuf::new(), value: document.clone() })
+        }
         "test" => PatchOperation::Test(TestOperation { path, value: value() }),
         "move" => PatchOperation::Move(MoveOperation { from: from()?, path }),
         "copy" => {
             let from = from()?;
-            if absent_key(&from).is_some() {
+            if is_absent(&from) {
                 PatchOperation::Add(AddOperation { path, value: Value::Null })
             } else {
                 PatchOperation::Copy(CopyOperation { from, path })
@@ -97,6 +98,9 @@ mod tests {
             (json!([{"op": "remove", "path": "/x"}]), Err(422)),
             (json!([{"op": "replace", "path": "/x/y", "value": 1}]), Err(422)),
             (json!([{"op": "test", "path": "/a/b", "value": 2}]), Err(422)),
+            (json!([{"op": "test", "path": "/a/x", "value": null}]), Ok(json!({"a": {"b": 1}}))),
+            (json!([{"op": "test", "path": "/a/x", "value": 1}]), Err(422)),
+            (json!([{"op": "test", "path": "/x/y", "value": null}]), Err(422)),
             (json!([{"op": "odd", "path": "/a"}]), Err(422)),
             (json!([{"op": "add"}]), Err(422)),
             (json!([1]), Err(400)),

@@ -22,13 +22,25 @@ pub(crate) enum Difference {
     NoClusterIps,
     /// `/api` names no server address.
     NoServerAddress,
-    /// YAML is YAML 1.2: `yes` and `y` are text.
-    Yaml12,
     /// The content of Secrets is not looked into for warnings.
     ContentWarnings,
 }
 
 impl Difference {
+    /// All of them, for the test that looks for each in the documentation.
+    #[allow(dead_code, reason = "used by one of the two entry points")]
+    pub(crate) const ALL: [Self; 9] = [
+        Self::ClientMistakes,
+        Self::ParserWords,
+        Self::Internals,
+        Self::KeyOrder,
+        Self::NoProtobuf,
+        Self::PatchKinds,
+        Self::NoClusterIps,
+        Self::NoServerAddress,
+        Self::ContentWarnings,
+    ];
+
     /// What to expect from this cluster.
     pub(crate) fn expect<T>(self, cluster: &Cluster, kubernetes: T, ours: T) -> T {
         if cluster.is_kubernetes() { kubernetes } else { ours }
