@@ -126,7 +126,7 @@ impl Collection<'_> {
             } else {
                 match self.commit(at, Expect::Absent, StoreChange::Put(canonical.into_draft())).await {
                     Ok(stored) => {
-                        self.check_namespace_remains(at).await?;
+                        self.check_namespace_remains(at, &stored).await?;
                         return Ok(Written { bytes: stored.value().clone(), created: true });
                     }
                     Err(Lost::Race(_)) => {}
@@ -377,16 +377,21 @@ impl Collection<'_> {
         Ok(())
     }
 
-    /// An object that was committed while its namespace finished terminating would be left behind for ever.
-    async fn check_namespace_remains(&self, at: Location<'_>) -> Answer<()> {
-        if !self.resource.is_namespaced() || self.cluster.namespace(self.server, at.namespace).is_some() {
+    /// The namespace may have begun to terminate since it was looked at, and its deleter may have passed this kind
+    /// already: an object that was committed since then would be left behind for ever.
+    async fn check_namespace_remains(&self, at: Location<'_>, stored: &Stored) -> Answer<()> {
+        if !self.resource.is_namespaced() {
             return Ok(());
         }
-        if let Some(stored) = self.find(at) {
-            let draft = Canonical::of(&parse(stored.value())).into_draft();
-            let _ = self.commit(at, Expect::Any, StoreChange::Delete(draft)).await;
-        }
-        Err(Refusal::not_found(kinds::NAMESPACES, at.namespace))
+        let refusal = match self.cluster.namespace(self.server, at.namespace) {
+            Some(namespace) if !namespace.facts().deleting => return Ok(()),
+            Some(_) => Refusal::namespace_terminating(self.resource.qualified(), at.name, at.namespace),
+            None => Refusal::not_found(kinds::NAMESPACES, at.namespace),
+        };
+        let draft = Canonical::of(&parse(stored.value())).into_draft();
+        // Whoever changed it since then finds it in a namespace that goes: the deleter's work, not ours.
+        let _ = self.commit(at, Expect::At(stored.revision()), StoreChange::Delete(draft)).await;
+        Err(refusal)
     }
 
     async fn commit(&self, at: Location<'_>, expect: Expect, change: StoreChange) -> Result<Stored, Lost> {

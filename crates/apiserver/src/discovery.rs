@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::body::Body;
 use crate::negotiate::{Convertible, Encoding, accept, wants_aggregated_discovery};
 use crate::object;
+use crate::object::set;
 use crate::registry::{Registry, Resource, group_version};
 use crate::request::Root;
 use crate::server::{not_served, page_not_found};
@@ -95,8 +96,8 @@ pub(crate) fn group(parts: &Parts, registry: &Registry, group: &str) -> Answer<R
         return Ok(page_not_found());
     };
     let mut found = group_document(name, versions);
-    found["kind"] = "APIGroup".into();
-    found["apiVersion"] = "v1".into();
+    set(&mut found, "kind", "APIGroup");
+    set(&mut found, "apiVersion", "v1");
     document(parts, found)
 }
 
@@ -155,10 +156,10 @@ fn subresource_verbs(name: &str) -> &'static [&'static str] {
 
 fn add_names(entry: &mut Value, resource: &Resource) {
     if !resource.short_names.is_empty() {
-        entry["shortNames"] = json!(resource.short_names);
+        set(entry, "shortNames", json!(resource.short_names));
     }
     if !resource.categories.is_empty() {
-        entry["categories"] = json!(resource.categories);
+        set(entry, "categories", json!(resource.categories));
     }
 }
 
@@ -243,7 +244,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
     });
     add_names(&mut entry, resource);
     if !resource.subresources.is_empty() {
-        entry["subresources"] = resource
+        let subresources: Vec<Value> = resource
             .subresources
             .iter()
             .map(|subresource| {
@@ -254,6 +255,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
                 })
             })
             .collect();
+        set(&mut entry, "subresources", subresources);
     }
     entry
 }

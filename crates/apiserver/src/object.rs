@@ -87,6 +87,13 @@ pub(crate) fn lookup<'a>(object: &'a Object, path: &str) -> Option<&'a Value> {
     keys.try_fold(first, |value, key| value.get(key))
 }
 
+/// Sets a key of a JSON object; anything else stays as it is.
+pub(crate) fn set(document: &mut Value, key: &str, value: impl Into<Value>) {
+    if let Value::Object(map) = document {
+        map.insert(key.into(), value.into());
+    }
+}
+
 /// The text at a dotted path, or nothing.
 pub(crate) fn text<'a>(object: &'a Object, path: &str) -> &'a str {
     lookup(object, path).and_then(Value::as_str).unwrap_or_default()

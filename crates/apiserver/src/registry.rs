@@ -168,7 +168,7 @@ impl Resource {
     }
 
     /// From the stored names to this version's.
-    pub(crate) fn from_stored(&self, mut object: Object) -> Object {
+    pub(crate) fn to_served(&self, mut object: Object) -> Object {
         if !self.is_view() {
             return object;
         }
@@ -238,10 +238,10 @@ impl Registry {
                     groups.len() - 1
                 }
             };
-            if let Some((_, versions)) = groups.get_mut(at) {
-                if !versions.contains(&resource.version.as_str()) {
-                    versions.push(&resource.version);
-                }
+            if let Some((_, versions)) = groups.get_mut(at)
+                && !versions.contains(&resource.version.as_str())
+            {
+                versions.push(&resource.version);
             }
         }
         groups

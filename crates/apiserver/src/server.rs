@@ -224,11 +224,11 @@ impl Server {
 /// The resource that a path names, if the path has the form that its scope asks for.
 fn find<'r>(registry: &'r Registry, at: &crate::request::ResourcePath<'_>) -> Option<&'r Arc<Resource>> {
     let resource = registry.find(at.group, at.version, at.resource)?;
-    let fits = match (resource.is_namespaced(), at.namespace, at.name) {
-        (true, None, Some(_)) | (false, Some(_), _) => false,
-        _ => true,
-    };
-    fits.then_some(resource)
+    let misfit = matches!(
+        (resource.is_namespaced(), at.namespace, at.name),
+        (true, None, Some(_)) | (false, Some(_), _)
+    );
+    (!misfit).then_some(resource)
 }
 
 /// The answer where nothing is served below a group: only a group that is served says so in a Status.

@@ -95,7 +95,7 @@ pub(crate) fn row(resource: &Resource, object: Object, style: Style) -> Value {
     match style.include {
         Include::Nothing => json!({"cells": cells, "object": null}),
         Include::Metadata => json!({"cells": cells, "object": partial(object, style.version)}),
-        Include::Object => json!({"cells": cells, "object": resource.from_stored(object)}),
+        Include::Object => json!({"cells": cells, "object": resource.to_served(object)}),
     }
 }
 

@@ -1,4 +1,5 @@
 //! kube-rs's runtime on our server: each scenario in process and over TLS, on the hub and on a spoke.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends with a panic")]
 
 use bellwether_apiserver::HUB;
 use bellwether_testkit::{Cluster, embedded};

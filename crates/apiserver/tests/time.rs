@@ -1,4 +1,9 @@
 //! What depends on time, on a paused clock: an hour passes in a moment.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on ends with a panic"
+)]
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex};
@@ -247,6 +248,8 @@ fn guard(script: &str, arguments: &[String]) -> Child {
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
+        // A signal to the test's own group, such as Ctrl-C, must not end the guard before it has done its work.
+        .process_group(0)
         .spawn()
         .expect("a shell can be started")
 }

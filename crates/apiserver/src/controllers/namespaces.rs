@@ -110,12 +110,12 @@ fn has_content_finalizer(object: &Object) -> bool {
 }
 
 fn release(object: &mut Object) {
-    if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        if let Some(Value::Array(list)) = spec.get_mut("finalizers") {
-            list.retain(|finalizer| finalizer != CONTENT);
-            if list.is_empty() {
-                spec.remove("finalizers");
-            }
+    if let Some(Value::Object(spec)) = object.get_mut("spec")
+        && let Some(Value::Array(list)) = spec.get_mut("finalizers")
+    {
+        list.retain(|finalizer| finalizer != CONTENT);
+        if list.is_empty() {
+            spec.remove("finalizers");
         }
     }
 }

@@ -69,11 +69,10 @@ pub(super) async fn run(ground: Ground, provision: Provision) {
                         Seen::Present(stored) => stored.path(),
                         Seen::Changed(event) => event.entry().path(),
                     };
-                    if let Some((namespace, name)) = path.split_once('/') {
-                        if name == provision.name {
+                    if let Some((namespace, name)) = path.split_once('/')
+                        && name == provision.name {
                             ensure(&ground, resource, &provision, namespace).await;
                         }
-                    }
                 }
             }
         }

@@ -50,10 +50,10 @@ fn default(object: &mut Object) {
 fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let kind = text(object, "type");
-    if let Some(old) = change.old {
-        if text(old, "type") != kind {
-            errors.push(FieldError::invalid("type", kind, "field is immutable"));
-        }
+    if let Some(old) = change.old
+        && text(old, "type") != kind
+    {
+        errors.push(FieldError::invalid("type", kind, "field is immutable"));
     }
     errors.extend(frozen(object, change.old, &["data"]));
     let mut size = 0;
@@ -87,16 +87,12 @@ fn validate_type(object: &Object, kind: &str, errors: &mut Vec<FieldError>) {
         "kubernetes.io/dockerconfigjson" => {
             validate_json(".dockerconfigjson", value(".dockerconfigjson"), errors);
         }
-        "kubernetes.io/basic-auth" => {
-            if value("username").is_none() && value("password").is_none() {
-                require("username");
-                require("password");
-            }
+        "kubernetes.io/basic-auth" if value("username").is_none() && value("password").is_none() => {
+            require("username");
+            require("password");
         }
-        "kubernetes.io/ssh-auth" => {
-            if value("ssh-privatekey").unwrap_or_default().is_empty() {
-                require("ssh-privatekey");
-            }
+        "kubernetes.io/ssh-auth" if value("ssh-privatekey").unwrap_or_default().is_empty() => {
+            require("ssh-privatekey");
         }
         "kubernetes.io/tls" => {
             for key in ["tls.crt", "tls.key"] {

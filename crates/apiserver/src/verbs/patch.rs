@@ -49,7 +49,7 @@ pub(super) async fn patch(
             let Some(old) = old else {
                 return Err(Refusal::not_found(call.resource.qualified(), at.name));
             };
-            let patched = apply(&patch, call.resource.from_stored(old.clone()))?;
+            let patched = apply(&patch, call.resource.to_served(old.clone()))?;
             let Conformed { mut object, warnings: odd } = conform(call, patched, options.validation)
                 .map_err(|misfit| Refusal::misfit_after_patch(misfit.why()))?;
             warnings = odd;

@@ -14,7 +14,7 @@ use super::{Call, render};
 use crate::body::Body;
 use crate::collection::Stored;
 use crate::negotiate::{Accepted, Encoding, Form};
-use crate::object::{Head, parse};
+use crate::object::{Head, parse, set};
 use crate::options::{At, ListOptions, parse_revision};
 use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
@@ -207,10 +207,10 @@ impl Page {
     fn metadata(&self) -> Value {
         let mut metadata = json!({"resourceVersion": self.revision.to_string()});
         if let Some(token) = &self.continue_token {
-            metadata["continue"] = token.as_str().into();
+            set(&mut metadata, "continue", token.as_str());
         }
         if let Some(remaining) = self.remaining {
-            metadata["remainingItemCount"] = remaining.into();
+            set(&mut metadata, "remainingItemCount", remaining);
         }
         metadata
     }
@@ -229,7 +229,7 @@ pub(super) fn render(call: &Call, page: Page, accepted: Accepted) -> Answer<Resp
                 .entries
                 .iter()
                 .map(|entry| {
-                    let mut object = resource.from_stored(parse(entry.value()));
+                    let mut object = resource.to_served(parse(entry.value()));
                     object.remove("kind");
                     object.remove("apiVersion");
                     Value::Object(object)
@@ -299,7 +299,7 @@ impl Iterator for Segments {
                 segment.put_u8(b',');
             }
             if self.resource.is_view() {
-                let mut object = self.resource.from_stored(parse(entry.value()));
+                let mut object = self.resource.to_served(parse(entry.value()));
                 object.remove("kind");
                 object.remove("apiVersion");
                 segment.put_slice(&serde_json::to_vec(&object).unwrap_or_default());

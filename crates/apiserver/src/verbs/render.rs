@@ -22,7 +22,7 @@ pub(super) fn versioned(resource: &Resource, stored: &Bytes) -> Bytes {
     if !resource.is_view() {
         return stored.clone();
     }
-    let object = resource.from_stored(parse(stored));
+    let object = resource.to_served(parse(stored));
     serde_json::to_vec(&object).unwrap_or_default().into()
 }
 

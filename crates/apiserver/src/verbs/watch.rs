@@ -16,8 +16,8 @@ use super::read::{self, Filter};
 use super::{Call, render};
 use crate::body::Body;
 use crate::collection::Stored;
-use crate::negotiate::{Accepted, Encoding, Form};
-use crate::object::{Canonical, Head, Meta, parse};
+use crate::negotiate::{Accepted, Encoding, Form, MetaVersion};
+use crate::object::{Canonical, Head, Meta, parse, set};
 use crate::options::{At, ListOptions};
 use crate::status::{Answer, Refusal};
 use crate::table::{self, Style};
@@ -276,7 +276,7 @@ impl Watcher {
     fn shared(&mut self, event: &Arc<Event<Head>>, kind: &'static str) -> Bytes {
         let slot = match self.form {
             Form::Object if !self.call.resource.is_view() => FULL,
-            Form::Metadata(..) => METADATA,
+            Form::Metadata(MetaVersion::V1, _) => METADATA,
             _ => return self.rendered(kind, event.entry().value()),
         };
         let event = event.clone();
@@ -309,7 +309,7 @@ impl Watcher {
     fn bookmark(&mut self, revision: Revision, initial_events_end: bool) -> Bytes {
         let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_events_end {
-            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+            set(&mut metadata, "annotations", json!({"k8s.io/initial-events-end": "true"}));
         }
         let object = json!({
             "kind": self.call.resource.kind,

@@ -269,6 +269,7 @@ pub(crate) const BULLETS: &[Bullet] = &[
             "watch::the_headers_come_before_any_event",
             "watch::a_watch_of_all_namespaces_sees_each",
             "watch::only_the_first_table_of_a_watch_defines_its_columns",
+            "watch::watchers_of_two_versions_of_metadata_each_get_their_own",
         ],
     ),
     bullet(

@@ -28,6 +28,7 @@ cases! { "watch":
     a_streaming_list_without_a_match_is_refused,
     a_streaming_list_of_the_future_fails_in_time,
     only_the_first_table_of_a_watch_defines_its_columns,
+    watchers_of_two_versions_of_metadata_each_get_their_own,
     bookmarks_come_before_the_timeout,
     a_get_of_a_name_ignores_watch,
     a_huge_timeout_is_taken,
@@ -266,6 +267,23 @@ async fn only_the_first_table_of_a_watch_defines_its_columns(cluster: &Cluster) 
     assert_eq!(first["columnDefinitions"].as_array().map(Vec::len), Some(3));
     assert!(second["columnDefinitions"].is_null(), "{second}");
     assert_eq!(second["rows"][0]["cells"][0], "b");
+}
+
+async fn watchers_of_two_versions_of_metadata_each_get_their_own(cluster: &Cluster) {
+    let path = config_maps(&cluster.namespace().await);
+    let from = revision(&cluster.get(&path).await.expect(200));
+    let versions = ["v1beta1", "v1"];
+    let mut watches = Vec::new();
+    for version in versions {
+        let accept = format!("application/json;as=PartialObjectMetadata;v={version};g=meta.k8s.io");
+        let call = Call::get(format!("{path}?watch=1&resourceVersion={from}")).accept(&accept);
+        watches.push(cluster.watch_as(call).await);
+    }
+    cluster.post(&path, &config_map("a")).await.expect(201);
+    for (watch, version) in watches.iter_mut().zip(versions) {
+        let added = watch.expect("ADDED", "a").await;
+        assert_eq!(added.object["apiVersion"], format!("meta.k8s.io/{version}"));
+    }
 }
 
 async fn bookmarks_come_before_the_timeout(cluster: &Cluster) {
