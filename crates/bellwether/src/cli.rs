@@ -78,6 +78,14 @@ pub(crate) struct UpArgs {
     /// How many spokes to serve, named spoke-1, spoke-2, …. A spoke that is no longer counted keeps its data.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) spokes: u16,
+
+    /// Add sample objects to look at: the default. There are none yet.
+    #[arg(long, overrides_with = "no_demo")]
+    pub(crate) demo: bool,
+
+    /// Leave out the sample objects.
+    #[arg(long)]
+    pub(crate) no_demo: bool,
 }
 
 /// Run the embedded Kubernetes API server alone.

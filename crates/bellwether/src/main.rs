@@ -23,8 +23,36 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", words(&error));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// An error and its causes, each said once: some name their cause in words of their own.
+fn words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.contains(&cause) {
+            words.push_str(": ");
+            words.push_str(&cause);
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::words;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let error =
+            anyhow!("No space left").context("cannot write x: No space left").context("no kubeconfig");
+        assert_eq!(words(&error), "no kubeconfig: cannot write x: No space left");
     }
 }
