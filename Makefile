@@ -1,4 +1,4 @@
-# Each target is one line to read. What a machine needs is installed by `deps`; nothing else here installs anything.
+# Each target is one line to read. `deps` installs what the tests need, `lint` its own checker; nothing else installs anything.
 CACHE ?= $(or $(BELLWETHER_CACHE),$(HOME)/.cache/bellwether)
 CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
 
