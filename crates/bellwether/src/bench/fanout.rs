@@ -17,7 +17,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::connection::{Access, Connection, Content};
 use super::contestant::make_namespace;
-use super::load::{collection, configmap, payload};
+use super::load::{Ran, collection, configmap, payload};
 use super::statistics::Latencies;
 
 /// Below the streams that either server allows on a connection.
@@ -43,20 +43,8 @@ pub(crate) struct Fanout {
     pub(crate) lasts: Duration,
 }
 
-/// How a fan-out went.
-pub(crate) struct Delivered {
-    pub(crate) latencies: Latencies,
-    pub(crate) took: Duration,
-}
-
-impl Delivered {
-    pub(crate) fn events_per_second(&self) -> f64 {
-        self.latencies.count() as f64 / self.took.as_secs_f64()
-    }
-}
-
 impl Fanout {
-    pub(crate) async fn run(&self, access: &Access) -> anyhow::Result<Delivered> {
+    pub(crate) async fn run(&self, access: &Access) -> anyhow::Result<Ran> {
         let mut connection = access.connect().await?;
         make_namespace(&mut connection, self.namespace).await?;
         let writers = match self.pace {
@@ -90,7 +78,7 @@ impl Fanout {
         while let Some(of_one) = watchers.latencies.recv().await {
             latencies.append(of_one);
         }
-        Ok(Delivered { latencies, took })
+        Ok(Ran { latencies, took })
     }
 
     fn path(&self, writer: usize) -> String {

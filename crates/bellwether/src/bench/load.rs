@@ -42,7 +42,7 @@ pub(crate) struct Load {
     pub(crate) until: Until,
 }
 
-/// How a load went.
+/// How a load, or a fan-out of events, went.
 pub(crate) struct Ran {
     pub(crate) latencies: Latencies,
     pub(crate) took: Duration,

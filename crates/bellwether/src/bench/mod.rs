@@ -218,7 +218,7 @@ async fn measure_watches(
     figures.add_quantiles(&format!("watch delivery, {watchers} at {writes_per_second}/s"), paced.latencies);
     let pace = Pace::FlatOut { writers: WRITERS };
     let flat_out = Fanout { namespace: crowd.flat_out_namespace, watchers, pace, lasts }.run(access).await?;
-    figures.add(&format!("watch events, {watchers}"), Unit::PerSecond, flat_out.events_per_second());
+    figures.add(&format!("watch events, {watchers}"), Unit::PerSecond, flat_out.per_second());
     Ok(())
 }
 
