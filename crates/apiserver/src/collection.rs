@@ -104,6 +104,9 @@ impl Collection<'_> {
         mut object: Object,
         effect: Effect,
     ) -> Answer<Written> {
+        if self.resource.rules.closed_to_new {
+            return Err(Refusal::method_closed(self.resource.qualified_kind()));
+        }
         self.check_namespace(namespace, &object)?;
         let base = object.meta_str("generateName").to_owned();
         let generated = object.name().is_empty() && !base.is_empty();
@@ -154,8 +157,11 @@ impl Collection<'_> {
 
     fn prepare_new(&self, object: &mut Object) -> Answer<()> {
         let rules = &self.resource.rules;
-        (rules.default)(object);
-        (rules.prepare_create)(object);
+        (rules.default)(object, self.resource);
+        (rules.prepare_create)(object, self.resource);
+        if rules.counts_generations {
+            object.set_generation(1);
+        }
         let mut errors = meta::validate(object, self.resource);
         errors.extend((rules.validate)(
             object,
@@ -211,14 +217,15 @@ impl Collection<'_> {
         self.check_precondition(at, &object, old)?;
         let rules = &self.resource.rules;
         meta::carry_over(&mut object, old);
-        (rules.prepare_update)(&mut object, old, request.subresource);
-        (rules.default)(&mut object);
+        let change = Change { resource: self.resource, old: Some(old), subresource: request.subresource };
+        (rules.prepare_update)(&mut object, change);
+        (rules.default)(&mut object, self.resource);
+        if rules.counts_generations && differs_beyond_status(&object, old) {
+            object.set_generation(old.generation() + 1);
+        }
         let mut errors = meta::validate_update(&object, old);
         errors.extend(meta::validate(&object, self.resource));
-        errors.extend((rules.validate)(
-            &object,
-            Change { resource: self.resource, old: Some(old), subresource: request.subresource },
-        ));
+        errors.extend((rules.validate)(&object, change));
         if !errors.is_empty() {
             return Err(Refusal::invalid(self.resource.qualified_kind(), at.name, &errors).into());
         }
@@ -344,7 +351,12 @@ impl Collection<'_> {
 
     fn decide_deletion(&self, old: &Object, options: &DeleteOptions) -> Deletion {
         let mut object = old.clone();
-        let finalizers = finalizers_for(old, options.propagation);
+        let mut finalizers = finalizers_for(old, options.propagation);
+        if let Some(cleanup) = self.resource.rules.cleanup_finalizer.filter(|_| !old.is_being_deleted())
+            && !finalizers.iter().any(|finalizer| finalizer == cleanup)
+        {
+            finalizers.push(cleanup.to_owned());
+        }
         object.set_finalizers(finalizers);
         let held_by_content = self.is_namespaces() && has_content_finalizers(old);
         if object.finalizers().is_empty() && !held_by_content {
@@ -439,6 +451,13 @@ fn unstamped(object: &Object) -> Bytes {
     let mut value = object.clone();
     value.meta_mut().remove("resourceVersion");
     serde_json::to_vec(&value).unwrap_or_default().into()
+}
+
+/// Whether anything but metadata and status changed.
+fn differs_beyond_status(object: &Object, old: &Object) -> bool {
+    let counts =
+        |entry: &(&String, &Value)| !matches!(entry.0.as_str(), "metadata" | "status" | "apiVersion");
+    !object.iter().filter(counts).eq(old.iter().filter(counts))
 }
 
 fn has_content_finalizers(object: &Object) -> bool {

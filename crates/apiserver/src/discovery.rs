@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
@@ -12,8 +13,9 @@ use crate::body::Body;
 use crate::negotiate::{Convertible, Encoding, accept, wants_aggregated_discovery};
 use crate::object;
 use crate::object::set;
-use crate::registry::{Registry, Resource, group_version};
+use crate::registry::{Registry, Resource, Subresource, group_version};
 use crate::request::Root;
+use crate::server::Served;
 use crate::server::{not_served, page_not_found};
 use crate::status::{Answer, Refusal};
 
@@ -121,13 +123,19 @@ pub(crate) fn resources(
         add_names(&mut entry, resource);
         listed.push(entry);
         for subresource in &resource.subresources {
-            listed.push(json!({
+            let mut entry = json!({
                 "name": format!("{}/{}", resource.plural, subresource.name()),
                 "singularName": "",
                 "namespaced": resource.is_namespaced(),
                 "kind": resource.kind,
                 "verbs": subresource_verbs(subresource.name()),
-            }));
+            });
+            if *subresource == Subresource::Scale {
+                set(&mut entry, "group", "autoscaling");
+                set(&mut entry, "version", "v1");
+                set(&mut entry, "kind", "Scale");
+            }
+            listed.push(entry);
         }
     }
     if listed.is_empty() {
@@ -181,6 +189,22 @@ fn storage_version_hash(resource: &Resource) -> String {
     base64::engine::general_purpose::STANDARD.encode(digest.get(..8).unwrap_or_default())
 }
 
+/// `/openapi/v3` and the documents below it
+pub(crate) fn openapi(
+    parts: &Parts,
+    served: &Served,
+    prefix: &str,
+    document_path: Option<&str>,
+) -> Answer<Response<Body>> {
+    let Some(path) = document_path else {
+        return document(parts, served.documents.index(&served.registry, prefix));
+    };
+    let Some(found) = served.documents.get(&served.registry, path) else {
+        return Err(Refusal::nothing_here());
+    };
+    Ok(tagged(parts, found.bytes, &found.hash, "application/json"))
+}
+
 fn aggregated(parts: &Parts, registry: &Registry, root: Root) -> Answer<Response<Body>> {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(Refusal::method_not_allowed());
@@ -217,19 +241,24 @@ fn aggregated(parts: &Parts, registry: &Registry, root: Root) -> Answer<Response
         "items": items,
     });
     let bytes = object::document(&list);
-    let etag: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02X}")).collect();
-    let etag = HeaderValue::from_str(&format!("\"{etag}\"")).unwrap_or(HeaderValue::from_static("\"\""));
+    let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02X}")).collect();
+    Ok(tagged(parts, bytes.into(), &hash, AGGREGATED))
+}
+
+/// A document that clients keep until its hash changes.
+fn tagged(parts: &Parts, bytes: Bytes, hash: &str, media: &'static str) -> Response<Body> {
+    let etag = HeaderValue::from_str(&format!("\"{hash}\"")).unwrap_or(HeaderValue::from_static("\"\""));
     let known = parts.headers.get(header::IF_NONE_MATCH) == Some(&etag);
     let mut response = Response::new(if known { Body::empty() } else { Body::from(bytes) });
     if known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     headers.insert(header::ETAG, etag);
     headers.insert(header::VARY, HeaderValue::from_static("Accept"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
-    Ok(response)
+    response
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
@@ -248,6 +277,10 @@ fn aggregated_resource(resource: &Resource) -> Value {
             .subresources
             .iter()
             .map(|subresource| {
+                let kind = match subresource {
+                    Subresource::Scale => json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}),
+                    Subresource::Status | Subresource::Finalize => kind.clone(),
+                };
                 json!({
                     "subresource": subresource.name(),
                     "responseKind": kind,

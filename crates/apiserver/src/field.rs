@@ -11,6 +11,8 @@ pub(crate) enum Wrong {
     Duplicate,
     Forbidden,
     TooLong,
+    TooMany,
+    TypeInvalid,
 }
 
 impl Wrong {
@@ -23,6 +25,8 @@ impl Wrong {
             Self::Duplicate => "FieldValueDuplicate",
             Self::Forbidden => "FieldValueForbidden",
             Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 
@@ -34,6 +38,8 @@ impl Wrong {
             Self::Duplicate => "Duplicate value",
             Self::Forbidden => "Forbidden",
             Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::TypeInvalid => "Invalid value",
         }
     }
 }
@@ -74,6 +80,20 @@ impl FieldError {
 
     pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
         Self::new(Wrong::TooLong, field, None, format!("may not be more than {limit} bytes"))
+    }
+
+    pub(crate) fn too_many(field: impl Into<String>, found: usize, limit: u64) -> Self {
+        let items = if limit == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {limit} {items}");
+        Self::new(Wrong::TooMany, field, Some(found.into()), detail)
+    }
+
+    pub(crate) fn wrong_type(
+        field: impl Into<String>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(Wrong::TypeInvalid, field, Some(value.into()), detail)
     }
 
     pub(crate) fn not_supported(

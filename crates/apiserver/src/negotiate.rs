@@ -2,6 +2,7 @@
 
 use http::{HeaderMap, header};
 
+use crate::registry::Typing;
 use crate::status::{Answer, Refusal};
 
 /// The media types an answer can have, as refusals list them.
@@ -181,17 +182,24 @@ pub(crate) fn content(headers: &HeaderMap) -> Answer<Encoding> {
 pub(crate) enum PatchKind {
     Json,
     Merge,
+    Strategic,
 }
 
-/// The kind of patch in a request body.
-pub(crate) fn patch_kind(headers: &HeaderMap) -> Answer<PatchKind> {
+/// The kind of patch in a request body; strategic ones need to know the type, which only built-in kinds have.
+pub(crate) fn patch_kind(headers: &HeaderMap, typing: &Typing) -> Answer<PatchKind> {
+    const STRATEGIC: &str = "application/strategic-merge-patch+json";
+    let builtin = matches!(typing, Typing::Builtin(_));
     match media_type(headers) {
         "application/json-patch+json" => Ok(PatchKind::Json),
         "application/merge-patch+json" => Ok(PatchKind::Merge),
-        _ => Err(Refusal::unsupported_media_type(&[
-            "application/json-patch+json",
-            "application/merge-patch+json",
-        ])),
+        STRATEGIC if builtin => Ok(PatchKind::Strategic),
+        _ => {
+            let mut accepted = vec!["application/json-patch+json", "application/merge-patch+json"];
+            if builtin {
+                accepted.push(STRATEGIC);
+            }
+            Err(Refusal::unsupported_media_type(&accepted))
+        }
     }
 }
 

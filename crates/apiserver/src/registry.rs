@@ -4,11 +4,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bellwether_store::Revision;
+use serde_json::Value;
+
+use crate::crd;
 use crate::field::FieldError;
 use crate::names::NameRule;
 use crate::object::Object;
 use crate::selector::Selectable;
-use crate::shape::BUILTINS;
+use crate::shape::{BUILTINS, Conformed};
 use crate::status::Qualified;
 use crate::table::Column;
 
@@ -25,6 +29,8 @@ pub(crate) enum Subresource {
     Status,
     /// The finalizers in a namespace's spec.
     Finalize,
+    /// How many there should be, in the form of `autoscaling/v1`.
+    Scale,
 }
 
 impl Subresource {
@@ -32,6 +38,7 @@ impl Subresource {
         match self {
             Self::Status => "status",
             Self::Finalize => "finalize",
+            Self::Scale => "scale",
         }
     }
 }
@@ -42,34 +49,47 @@ pub(crate) struct Rename {
     pub(crate) here: &'static str,
 }
 
+/// What decides how the objects of a kind look.
+#[derive(Clone)]
+pub(crate) enum Typing {
+    /// The name of a type in the shapes.
+    Builtin(&'static str),
+    /// A version of a CustomResourceDefinition.
+    Custom(Arc<crd::Version>),
+}
+
 /// One kind in one version.
 pub(crate) struct Resource {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) kind: String,
+    pub(crate) list_kind: String,
     pub(crate) plural: String,
     pub(crate) singular: String,
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) scope: Scope,
     pub(crate) subresources: Vec<Subresource>,
-    /// The name of the type in the shapes.
-    pub(crate) shape: &'static str,
+    /// Where `/scale` finds its numbers.
+    pub(crate) scale: Option<crd::Scale>,
+    pub(crate) typing: Typing,
     /// Where the objects are kept; versions of one kind share it.
     pub(crate) storage: Storage,
     pub(crate) view: &'static [Rename],
     pub(crate) rules: Rules,
-    pub(crate) selectable: &'static [Selectable],
+    pub(crate) selectable: Vec<Selectable>,
     pub(crate) columns: Vec<Column>,
+    /// What every client of this version is told.
+    pub(crate) deprecation: Option<String>,
 }
 
 /// How and where the objects of a kind are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) struct Storage {
     /// The keyspace below the logical cluster, such as `leases.coordination.k8s.io`.
     pub(crate) space: String,
     pub(crate) api_version: String,
-    pub(crate) shape: &'static str,
+    pub(crate) typing: Typing,
 }
 
 /// What a kind allows and how it is prepared and checked. Objects come in their stored form.
@@ -82,15 +102,21 @@ pub(crate) struct Rules {
     pub(crate) create_on_update: bool,
     /// A delete answers with the object rather than with a Status.
     pub(crate) returns_deleted: bool,
+    /// Put on an object when its deletion begins, and taken off by a controller of ours.
+    pub(crate) cleanup_finalizer: Option<&'static str>,
+    /// Nothing new may be made: the definition of the kind is being deleted.
+    pub(crate) closed_to_new: bool,
+    /// Whether `metadata.generation` counts the changes of everything but metadata and status.
+    pub(crate) counts_generations: bool,
     /// All objects of a collection can be deleted at once.
     pub(crate) deletes_collections: bool,
     /// Finalizers without a domain must be the ones that Kubernetes itself has.
     pub(crate) qualified_finalizers: bool,
     /// Fills in what is left out, on every write.
-    pub(crate) default: fn(&mut Object),
-    pub(crate) prepare_create: fn(&mut Object),
+    pub(crate) default: fn(&mut Object, &Resource),
+    pub(crate) prepare_create: fn(&mut Object, &Resource),
     /// Puts back what this endpoint cannot change.
-    pub(crate) prepare_update: fn(&mut Object, &Object, Option<Subresource>),
+    pub(crate) prepare_update: fn(&mut Object, Change<'_>),
     pub(crate) validate: fn(&Object, Change<'_>) -> Vec<FieldError>,
 }
 
@@ -103,6 +129,20 @@ pub(crate) struct Change<'a> {
     pub(crate) subresource: Option<Subresource>,
 }
 
+impl Change<'_> {
+    /// Puts back a part of the stored object, or its absence.
+    pub(crate) fn keep(&self, object: &mut Object, key: &str) {
+        match self.old.and_then(|old| old.get(key)) {
+            Some(value) => {
+                object.insert(key.into(), value.clone());
+            }
+            None => {
+                object.remove(key);
+            }
+        }
+    }
+}
+
 impl Default for Rules {
     fn default() -> Self {
         Self {
@@ -110,11 +150,14 @@ impl Default for Rules {
             unconditional_update: true,
             create_on_update: false,
             returns_deleted: false,
+            cleanup_finalizer: None,
+            closed_to_new: false,
+            counts_generations: false,
             deletes_collections: true,
             qualified_finalizers: true,
-            default: |_| {},
-            prepare_create: |_| {},
-            prepare_update: |_, _, _| {},
+            default: |_, _| {},
+            prepare_create: |_, _| {},
+            prepare_update: |_, _| {},
             validate: |_, _| Vec::new(),
         }
     }
@@ -146,9 +189,27 @@ impl Resource {
         self.scope == Scope::Namespaced
     }
 
-    /// Whether this version differs from what is stored.
+    /// Whether this version differs from the one that is stored.
     pub(crate) fn is_view(&self) -> bool {
-        !self.view.is_empty()
+        self.group_version_differs() || !self.view.is_empty()
+    }
+
+    fn group_version_differs(&self) -> bool {
+        self.storage.api_version != self.api_version()
+    }
+
+    /// Whether what was stored at a revision can be sent as it is.
+    pub(crate) fn sends_as_stored(&self, at: Revision) -> bool {
+        match &self.typing {
+            _ if self.is_view() => false,
+            Typing::Builtin(_) => true,
+            Typing::Custom(version) => at > version.since || !version.schema.has_defaults(),
+        }
+    }
+
+    /// Whether the items of a list say their kind.
+    pub(crate) fn names_kind_in_lists(&self) -> bool {
+        matches!(self.typing, Typing::Custom(_))
     }
 
     pub(crate) fn subresource(&self, name: &str) -> Option<Subresource> {
@@ -167,19 +228,58 @@ impl Resource {
         object
     }
 
-    /// From the stored names to this version's.
+    /// From the stored form to this version's.
     pub(crate) fn to_served(&self, mut object: Object) -> Object {
-        if !self.is_view() {
-            return object;
-        }
-        object.insert("apiVersion".into(), self.api_version().into());
-        for rename in self.view {
-            if let Some(value) = object.remove(rename.stored) {
-                object.insert(rename.here.into(), value);
+        if self.is_view() {
+            object.insert("apiVersion".into(), self.api_version().into());
+            for rename in self.view {
+                if let Some(value) = object.remove(rename.stored) {
+                    object.insert(rename.here.into(), value);
+                }
             }
         }
-        // What is stored has its shape; only fields that are optional here and not there can be left to drop.
-        BUILTINS.conform(self.shape, object).map(|conformed| conformed.object).unwrap_or_default()
+        match &self.typing {
+            // What is stored has its shape; only fields that are optional here and not there can be left to drop.
+            Typing::Builtin(shape) if self.is_view() => {
+                BUILTINS.conform(shape, object).map(|conformed| conformed.object).unwrap_or_default()
+            }
+            Typing::Builtin(_) => object,
+            Typing::Custom(version) => {
+                crate::schema::prune(&mut object, &version.schema);
+                version.schema.default_object(&mut object);
+                object
+            }
+        }
+    }
+
+    /// Brings an object of this version into its shape: unknown fields are dropped and named.
+    pub(crate) fn conform(&self, object: Object) -> Result<Conformed, String> {
+        conform(&self.typing, object)
+    }
+
+    /// Brings an object in its stored form into the shape of that.
+    pub(crate) fn conform_stored(&self, object: Object) -> Result<Conformed, String> {
+        conform(&self.storage.typing, object)
+    }
+}
+
+fn conform(typing: &Typing, mut object: Object) -> Result<Conformed, String> {
+    match typing {
+        Typing::Builtin(shape) => BUILTINS.conform(shape, object),
+        Typing::Custom(version) => {
+            let mut unknown = Vec::new();
+            if let Some(metadata) = object.remove("metadata") {
+                let Value::Object(metadata) = metadata else {
+                    return Err("metadata must be an object".to_owned());
+                };
+                let metadata = BUILTINS.conform("meta/v1.ObjectMeta", metadata)?;
+                unknown.extend(metadata.unknown.iter().map(|path| format!("metadata.{path}")));
+                object.insert("metadata".into(), Value::Object(metadata.object));
+            }
+            unknown.extend(crate::schema::prune(&mut object, &version.schema));
+            unknown.sort();
+            Ok(Conformed { object, unknown })
+        }
     }
 }
 
@@ -196,7 +296,15 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn new(resources: Vec<Resource>) -> Self {
-        let resources: Vec<Arc<Resource>> = resources.into_iter().map(Arc::new).collect();
+        Self::of(resources.into_iter().map(Arc::new).collect())
+    }
+
+    /// This registry with more resources in it.
+    pub(crate) fn with(&self, more: Vec<Arc<Resource>>) -> Self {
+        Self::of(self.resources.iter().cloned().chain(more).collect())
+    }
+
+    fn of(resources: Vec<Arc<Resource>>) -> Self {
         let by_path = resources
             .iter()
             .map(|resource| {
@@ -222,9 +330,13 @@ impl Registry {
         &self.resources
     }
 
-    /// One resource for each keyspace: the version in which it is stored.
+    /// One resource for each keyspace: the version in which it is stored, or another if that one is not served.
     pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.resources.iter().filter(|resource| !resource.is_view())
+        let mut seen = std::collections::HashSet::new();
+        let mut kept: Vec<&Arc<Resource>> = self.resources.iter().collect();
+        kept.sort_by_key(|resource| resource.is_view());
+        kept.retain(|resource| seen.insert(resource.storage.space.as_str()));
+        kept.into_iter()
     }
 
     /// The groups with their versions, in the order of discovery.

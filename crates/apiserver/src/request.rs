@@ -18,6 +18,10 @@ pub(crate) enum Target<'a> {
         check: Option<&'a str>,
     },
     Version,
+    /// `/openapi/v3`, and one document below it.
+    OpenApi {
+        document: Option<String>,
+    },
     /// `/`
     Index,
     /// `/api` or `/apis`
@@ -77,6 +81,8 @@ impl<'a> Target<'a> {
                 Self::Health { endpoint, check: Some(check) }
             }
             ["version"] => Self::Version,
+            ["openapi", "v3"] => Self::OpenApi { document: None },
+            ["openapi", "v3", document @ ..] => Self::OpenApi { document: Some(document.join("/")) },
             ["api"] => Self::Groups(Root::Core),
             ["apis"] => Self::Groups(Root::Named),
             ["apis", group] => Self::Group(group),

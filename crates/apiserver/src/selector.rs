@@ -1,8 +1,12 @@
 //! Label and field selectors: parsed once per request, then asked of every object. Pure.
 
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::jsonpath::JsonPath;
 use crate::names;
 use crate::object::{Head, Object, lookup};
-use serde_json::Value;
 
 /// A label selector: all requirements must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -239,10 +243,10 @@ impl<'a> Tokens<'a> {
 }
 
 /// A field selector: all terms must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FieldSelector(Vec<Term>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Term {
     field: Selected,
     equal: bool,
@@ -250,19 +254,37 @@ struct Term {
 }
 
 /// What a term looks at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Selected {
     Name,
     Namespace,
-    /// Paths into the stored object; the first that is there counts.
+    Inside(Source),
+}
+
+/// Where in the stored object the value of a field is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    /// Dotted paths; the first with a value counts.
     Paths(&'static [&'static str]),
+    Path(JsonPath),
 }
 
 /// A field that a kind can be selected by.
 pub(crate) struct Selectable {
-    pub(crate) label: &'static str,
-    /// Where the value is in the stored object; the first path with a value counts.
-    pub(crate) paths: &'static [&'static str],
+    label: Cow<'static, str>,
+    source: Source,
+}
+
+impl Selectable {
+    /// A field of a built-in kind.
+    pub(crate) const fn at(label: &'static str, paths: &'static [&'static str]) -> Self {
+        Self { label: Cow::Borrowed(label), source: Source::Paths(paths) }
+    }
+
+    /// A field that a CustomResourceDefinition names.
+    pub(crate) fn found(label: String, path: JsonPath) -> Self {
+        Self { label: label.into(), source: Source::Path(path) }
+    }
 }
 
 impl FieldSelector {
@@ -286,7 +308,7 @@ impl FieldSelector {
                 label => selectable
                     .iter()
                     .find(|selectable| selectable.label == label)
-                    .map(|selectable| Selected::Paths(selectable.paths))
+                    .map(|selectable| Selected::Inside(selectable.source.clone()))
                     .ok_or_else(|| not_selectable(label, selectable))?,
             };
             terms.push(Term { field, equal, value: unescape(value)? });
@@ -306,13 +328,13 @@ impl FieldSelector {
     /// Whether a stored object meets every term. `object` is parsed only when a term looks inside.
     pub(crate) fn matches(&self, path: &str, object: impl FnOnce() -> Object) -> bool {
         let (namespace, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let inside = self.0.iter().any(|term| matches!(term.field, Selected::Paths(_)));
-        let object = if inside { object() } else { Object::new() };
+        let inside = self.0.iter().any(|term| matches!(term.field, Selected::Inside(_)));
+        let object = Value::Object(if inside { object() } else { Object::new() });
         self.0.iter().all(|term| {
             let equal = match &term.field {
                 Selected::Name => name == term.value,
                 Selected::Namespace => namespace == term.value,
-                Selected::Paths(paths) => field_text(&object, paths) == term.value,
+                Selected::Inside(source) => source.text(&object) == term.value,
             };
             equal == term.equal
         })
@@ -328,17 +350,22 @@ fn not_selectable(label: &str, selectable: &[Selectable]) -> String {
     }
 }
 
-fn field_text(object: &Object, paths: &[&str]) -> String {
-    paths
-        .iter()
-        .filter_map(|path| lookup(object, path))
-        .map(|value| match value {
+impl Source {
+    fn text(&self, object: &Value) -> String {
+        let found: Vec<&Value> = match (self, object) {
+            (Self::Paths(paths), Value::Object(object)) => {
+                paths.iter().filter_map(|path| lookup(object, path)).collect()
+            }
+            (Self::Paths(_), _) => Vec::new(),
+            (Self::Path(path), object) => path.find(object),
+        };
+        let texts = found.into_iter().map(|value| match value {
             Value::String(text) => text.clone(),
             Value::Null => String::new(),
             other => other.to_string(),
-        })
-        .find(|text| !text.is_empty())
-        .unwrap_or_default()
+        });
+        texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+    }
 }
 
 /// Splits at commas that are not escaped.
@@ -440,7 +467,7 @@ mod tests {
         }
     }
 
-    const FIELDS: &[Selectable] = &[Selectable { label: "type", paths: &["type"] }];
+    const FIELDS: &[Selectable] = &[Selectable::at("type", &["type"])];
 
     #[test]
     fn field_selectors_select() {

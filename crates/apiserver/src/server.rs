@@ -1,24 +1,26 @@
 //! The server itself: the store, the logical clusters, and the way from a request to an answer. Transport comes
 //! before it (TLS or in process), and brings the identity along.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use bellwether_store::{Clock, Health, Space, Store};
+use bellwether_store::{Clock, Health, Revision, Space, Store};
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use crate::body::Body;
 use crate::collection::{Collection, Stored};
+use crate::crd;
 use crate::discovery;
 use crate::health;
 use crate::identity::Identity;
 use crate::kinds;
 use crate::object::Head;
+use crate::openapi::Documents;
 use crate::options::{Effect, request_timeout};
 use crate::registry::{Registry, Resource};
 use crate::request::{Path, Query, Target};
@@ -32,10 +34,71 @@ pub const HUB: &str = "hub";
 /// A logical cluster: a keyspace and a registry of its own.
 pub(crate) struct Cluster {
     pub(crate) name: Arc<str>,
-    pub(crate) registry: ArcSwap<Registry>,
+    /// What is served, as of the newest change of the definitions.
+    served: ArcSwap<Served>,
+    /// Definitions that were read, so that a change of one does not read all of them again.
+    definitions: Mutex<HashMap<Arc<str>, crd::serve::Stored>>,
+    /// Says that what is served changed.
+    pub(crate) changes: watch::Sender<Revision>,
+}
+
+/// What a logical cluster serves.
+pub(crate) struct Served {
+    pub(crate) at: Revision,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) acceptances: BTreeMap<Arc<str>, crd::serve::Acceptance>,
+    pub(crate) documents: Documents,
 }
 
 impl Cluster {
+    fn new(name: &str, builtins: Arc<Registry>) -> Self {
+        let served = Served {
+            at: Revision(0),
+            registry: builtins,
+            acceptances: BTreeMap::new(),
+            documents: Documents::default(),
+        };
+        Self {
+            name: name.into(),
+            served: ArcSwap::from_pointee(served),
+            definitions: Mutex::default(),
+            changes: watch::Sender::new(Revision(0)),
+        }
+    }
+
+    /// The kinds that are served now.
+    pub(crate) fn registry(&self, server: &Server) -> Arc<Registry> {
+        self.served(server).registry.clone()
+    }
+
+    /// What is served now: as the definitions say, the moment they are stored.
+    pub(crate) fn served(&self, server: &Server) -> Arc<Served> {
+        let space = self.space(crd::SPACE);
+        let served = self.served.load_full();
+        if served.at >= server.store.last_change(&space) {
+            return served;
+        }
+        let mut definitions = self.definitions.lock();
+        let snapshot = server.store.snapshot(&space);
+        let at = server.store.last_change(&space).min(snapshot.revision());
+        if self.served.load().at < at {
+            definitions.retain(|name, _| snapshot.get(name).is_some());
+            for entry in snapshot.iter() {
+                let known =
+                    definitions.get(entry.path()).is_some_and(|known| known.revision == entry.revision());
+                if !known {
+                    definitions.insert(entry.path().clone(), crd::serve::Stored::read(entry));
+                }
+            }
+            let all: Vec<crd::serve::Stored> = definitions.values().cloned().collect();
+            let crd::serve::Served { registry, acceptances } = crd::serve::serve(&server.builtins, &all);
+            let documents = Documents::default();
+            self.served.store(Arc::new(Served { at, registry: Arc::new(registry), acceptances, documents }));
+            self.changes.send_replace(at);
+        }
+        self.served.load_full()
+    }
+
     /// A keyspace of this cluster.
     pub(crate) fn space(&self, name: &str) -> Space {
         Space::new(format!("{}/{name}", self.name))
@@ -80,7 +143,7 @@ impl Server {
 
     /// Serves a logical cluster, with the objects that every cluster has from its start.
     pub(crate) async fn add_cluster(&self, name: &str) -> Answer<()> {
-        let cluster = Arc::new(Cluster { name: name.into(), registry: ArcSwap::new(self.builtins.clone()) });
+        let cluster = Arc::new(Cluster::new(name, self.builtins.clone()));
         self.bootstrap(&cluster).await?;
         self.clusters.write().insert(name.to_owned(), cluster);
         let names = self.clusters.read().keys().cloned().collect();
@@ -102,7 +165,7 @@ impl Server {
         namespace: &str,
         object: crate::object::Object,
     ) -> Answer<()> {
-        let registry = cluster.registry.load_full();
+        let registry = cluster.registry(self);
         let Some(resource) = registry.find("", "v1", plural) else { return Ok(()) };
         let collection = Collection { server: self, cluster, resource };
         match collection.create(namespace, object, Effect::Keep).await {
@@ -178,9 +241,13 @@ impl Server {
             let clusters = crate::status::Qualified { group: "", name: "clusters" };
             return Err(Refusal::not_found(clusters, name));
         };
-        let registry = cluster.registry.load_full();
+        let registry = cluster.registry(&self);
         match path.target {
             Target::Version => discovery::document(&parts, version::document()),
+            Target::OpenApi { document } => {
+                let prefix = path.cluster.map(|name| format!("/clusters/{name}")).unwrap_or_default();
+                discovery::openapi(&parts, &cluster.served(&self), &prefix, document.as_deref())
+            }
             Target::Index => discovery::document(&parts, discovery::index(&registry)),
             Target::Groups(root) => discovery::groups(&parts, &registry, root),
             Target::Group(group) => discovery::group(&parts, &registry, group),

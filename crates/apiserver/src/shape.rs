@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::object::Object;
+use crate::strategic::{FieldMerge, Merging};
 use crate::times;
 
 /// The shapes of everything that is built in.
@@ -18,10 +19,43 @@ pub(crate) static BUILTINS: LazyLock<Shapes> = LazyLock::new(|| {
     serde_json::from_str(include_str!("../data/builtins.json")).unwrap_or_default()
 });
 
-/// Types by name.
+/// Types by name, and the kinds and resources that are made of them.
 #[derive(Default, Deserialize)]
 pub(crate) struct Shapes {
     types: HashMap<String, Vec<Field>>,
+    kinds: Vec<KindData>,
+    pub(crate) resources: Vec<ResourceData>,
+}
+
+#[derive(Deserialize)]
+struct KindData {
+    group: String,
+    version: String,
+    kind: String,
+    r#type: String,
+}
+
+/// A resource of Kubernetes, as its discovery describes it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ResourceData {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    #[serde(default)]
+    pub(crate) short_names: Vec<String>,
+    #[serde(default)]
+    pub(crate) categories: Vec<String>,
+    pub(crate) namespaced: bool,
+    #[serde(default)]
+    pub(crate) subresources: Vec<SubresourceData>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct SubresourceData {
+    pub(crate) name: String,
 }
 
 #[derive(Deserialize)]
@@ -38,6 +72,10 @@ struct Field {
     pointer: bool,
     #[serde(default)]
     inline: bool,
+    #[serde(default, rename = "patchStrategy")]
+    patch_strategy: String,
+    #[serde(default, rename = "patchMergeKey")]
+    patch_merge_key: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -77,6 +115,14 @@ enum Plain {
     Quantity,
     FieldsV1,
     RawExtension,
+    #[serde(rename = "JSON")]
+    Json,
+    #[serde(rename = "JSONSchemaPropsOrBool")]
+    SchemaOrBool,
+    #[serde(rename = "JSONSchemaPropsOrArray")]
+    SchemaOrList,
+    #[serde(rename = "JSONSchemaPropsOrStringArray")]
+    SchemaOrTexts,
 }
 
 /// An object in its shape.
@@ -87,17 +133,61 @@ pub(crate) struct Conformed {
 }
 
 impl Shapes {
+    /// The name of the type of a kind.
+    pub(crate) fn type_of(&self, group: &str, version: &str, kind: &str) -> Option<&str> {
+        let is = |data: &&KindData| data.group == group && data.version == version && data.kind == kind;
+        self.kinds.iter().find(is).map(|data| data.r#type.as_str())
+    }
+
+    /// What strategic merges need to know of a type.
+    pub(crate) fn merging<'s>(&'s self, name: &'s str) -> TypeRef<'s> {
+        TypeRef { shapes: self, name }
+    }
+
     /// Conforms an object to the named type; the error is the decoder's message.
     pub(crate) fn conform(&self, type_name: &str, object: Object) -> Result<Conformed, String> {
         let mut walk = Walk { shapes: self, unknown: Vec::new(), path: Vec::new() };
         let object = walk.conform_struct(type_name, object)?;
         Ok(Conformed { object, unknown: walk.unknown })
     }
+}
 
-    /// Whether the named type is there.
-    #[cfg(test)]
-    pub(crate) fn knows(&self, type_name: &str) -> bool {
-        self.types.contains_key(type_name)
+/// A type by its name, for strategic merges.
+#[derive(Clone, Copy)]
+pub(crate) struct TypeRef<'s> {
+    shapes: &'s Shapes,
+    name: &'s str,
+}
+
+impl<'s> TypeRef<'s> {
+    fn find(self, name: &str) -> Option<&'s Field> {
+        self.shapes.types.get(self.name)?.iter().find_map(|field| match &field.kind {
+            Kind::Struct { r#struct } if field.inline => Self { name: r#struct, ..self }.find(name),
+            _ => (field.json == name).then_some(field),
+        })
+    }
+
+    /// The type of a value, or of the items of a list.
+    fn below(self, kind: &'s Kind) -> Option<Self> {
+        match kind {
+            Kind::Struct { r#struct } => Some(Self { name: r#struct, ..self }),
+            Kind::List { list } => self.below(list),
+            Kind::Named { named } => self.below(&named.is),
+            Kind::Map { .. } | Kind::Plain(_) => None,
+        }
+    }
+}
+
+impl<'s> Merging<'s> for TypeRef<'s> {
+    fn field(self, name: &str) -> FieldMerge<'s, Self> {
+        let Some(field) = self.find(name) else { return FieldMerge::default() };
+        let strategies: Vec<&str> = field.patch_strategy.split(',').collect();
+        FieldMerge {
+            replaces: strategies.contains(&"replace"),
+            merges_items: strategies.contains(&"merge"),
+            key: field.patch_merge_key.as_deref(),
+            below: self.below(&field.kind),
+        }
     }
 }
 
@@ -233,7 +323,17 @@ impl<'s> Walk<'s> {
             (Plain::Text | Plain::Quantity | Plain::Duration, Value::String(_))
             | (Plain::Bool, Value::Bool(_))
             | (Plain::Float64, Value::Number(_))
-            | (Plain::FieldsV1 | Plain::RawExtension, _) => true,
+            | (
+                Plain::FieldsV1
+                | Plain::RawExtension
+                | Plain::Json
+                | Plain::SchemaOrBool
+                | Plain::SchemaOrList
+                | Plain::SchemaOrTexts,
+                _,
+            ) => true,
+            // A quantity may be written as a number; it is kept as text.
+            (Plain::Quantity, Value::Number(number)) => return Ok(number.to_string().into()),
             (Plain::Int32, Value::Number(number)) => {
                 number.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
             }
@@ -304,9 +404,7 @@ impl Kind {
                 Plain::Text | Plain::Quantity | Plain::Duration => "".into(),
                 Plain::Bool => false.into(),
                 Plain::Int32 | Plain::Int64 | Plain::Float64 | Plain::IntOrString => 0.into(),
-                Plain::Bytes | Plain::Time | Plain::MicroTime | Plain::FieldsV1 | Plain::RawExtension => {
-                    Value::Null
-                }
+                _ => Value::Null,
             },
             Self::Struct { .. } => Value::Object(Map::new()),
             _ => Value::Null,
@@ -328,6 +426,10 @@ impl Kind {
                 Plain::Quantity => "resource.Quantity",
                 Plain::FieldsV1 => "v1.FieldsV1",
                 Plain::RawExtension => "runtime.RawExtension",
+                Plain::Json => "v1.JSON",
+                Plain::SchemaOrBool => "v1.JSONSchemaPropsOrBool",
+                Plain::SchemaOrList => "v1.JSONSchemaPropsOrArray",
+                Plain::SchemaOrTexts => "v1.JSONSchemaPropsOrStringArray",
             }
             .into(),
             Self::Struct { r#struct } => go_type(r#struct),

@@ -1,8 +1,12 @@
 //! Tables: what `kubectl get` prints. The columns of a kind are part of its description.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::crd::PrinterColumn;
+use crate::jsonpath::JsonPath;
 use crate::negotiate::MetaVersion;
 use crate::object::{Meta, Object};
 use crate::registry::Resource;
@@ -10,43 +14,108 @@ use crate::times;
 
 /// One column of a kind's table.
 pub(crate) struct Column {
-    name: &'static str,
-    format: &'static str,
-    priority: i32,
-    cell: fn(&Object, Timestamp) -> Value,
+    name: Cow<'static, str>,
+    kind: Cow<'static, str>,
+    format: Cow<'static, str>,
+    description: Cow<'static, str>,
+    priority: i64,
+    cell: Cell,
+}
+
+/// Where the cells of a column come from.
+enum Cell {
+    Computed(fn(&Object, Timestamp) -> Value),
+    /// What a path leads to.
+    Found(JsonPath),
 }
 
 impl Column {
     /// A column that is always shown.
     pub(crate) const fn text(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> Self {
-        Self { name, format: "", priority: 0, cell }
+        Self::computed(name, "", 0, cell)
     }
 
     /// A column that only wide output shows.
     pub(crate) const fn wide(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> Self {
-        Self { name, format: "", priority: 1, cell }
+        Self::computed(name, "", 1, cell)
+    }
+
+    const fn computed(
+        name: &'static str,
+        format: &'static str,
+        priority: i64,
+        cell: fn(&Object, Timestamp) -> Value,
+    ) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            kind: Cow::Borrowed("string"),
+            format: Cow::Borrowed(format),
+            description: Cow::Borrowed(""),
+            priority,
+            cell: Cell::Computed(cell),
+        }
+    }
+
+    /// A column that a CustomResourceDefinition asks for.
+    pub(crate) fn printer(column: &PrinterColumn) -> Self {
+        Self {
+            name: column.name.clone().into(),
+            kind: column.kind.clone().into(),
+            format: column.format.clone().into(),
+            description: column.description.clone().into(),
+            priority: column.priority,
+            cell: Cell::Found(column.path.clone()),
+        }
     }
 
     /// The column holds the name of the object.
-    pub(crate) const fn named(mut self) -> Self {
-        self.format = "name";
+    pub(crate) fn named(mut self) -> Self {
+        self.format = Cow::Borrowed("name");
         self
     }
 
     fn definition(&self) -> Value {
         json!({
             "name": self.name,
-            "type": "string",
+            "type": self.kind,
             "format": self.format,
-            "description": "",
+            "description": self.description,
             "priority": self.priority,
         })
+    }
+
+    fn cell(&self, object: &Value, now: Timestamp) -> Value {
+        match (&self.cell, object) {
+            (Cell::Computed(compute), Value::Object(object)) => compute(object, now),
+            (Cell::Computed(_), _) => Value::Null,
+            (Cell::Found(path), object) => found_cell(&path.find(object), &self.kind, now),
+        }
+    }
+}
+
+/// A found value as a cell of a type; what does not fit the type is left empty.
+fn found_cell(found: &[&Value], kind: &str, now: Timestamp) -> Value {
+    let Some(first) = found.first() else { return Value::Null };
+    match (kind, first) {
+        ("integer", Value::Number(number)) => number.as_i64().map_or(Value::Null, Value::from),
+        ("number", Value::Number(number)) => number.as_f64().map_or(Value::Null, Value::from),
+        ("boolean", Value::Bool(value)) => (*value).into(),
+        ("date", Value::String(text)) => times::age(text, now).into(),
+        ("string", _) => found.iter().map(|value| text_of(value)).collect::<Vec<_>>().join(",").into(),
+        _ => Value::Null,
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
 /// The column every table begins with.
 pub(crate) const fn name() -> Column {
-    Column { name: "Name", format: "name", priority: 0, cell: |object, _| object.name().into() }
+    Column::computed("Name", "name", 0, |object, _| object.name().into())
 }
 
 /// How long ago the object was made.
@@ -91,7 +160,12 @@ pub(crate) fn columns(resource: &Resource) -> Value {
 
 /// The row of one object, which comes in its stored form.
 pub(crate) fn row(resource: &Resource, object: Object, style: Style) -> Value {
-    let cells: Vec<Value> = resource.columns.iter().map(|column| (column.cell)(&object, style.now)).collect();
+    let value = Value::Object(object);
+    let cells: Vec<Value> = resource.columns.iter().map(|column| column.cell(&value, style.now)).collect();
+    let object = match value {
+        Value::Object(object) => object,
+        _ => Object::new(),
+    };
     match style.include {
         Include::Nothing => json!({"cells": cells, "object": null}),
         Include::Metadata => json!({"cells": cells, "object": partial(object, style.version)}),

@@ -53,6 +53,11 @@ impl<F> Keyspace<F> {
         self.state.read().root.get(path).cloned()
     }
 
+    /// The newest event of the space.
+    pub(crate) fn last(&self) -> Revision {
+        self.state.read().last
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.state.read().root.is_empty()
     }

@@ -146,6 +146,11 @@ impl<F: Facts> Store<F> {
         }
     }
 
+    /// The newest event of a space; zero, if there never was one.
+    pub fn last_change(&self, space: &Space) -> Revision {
+        self.inner.shared.find(space).map(|keyspace| keyspace.last()).unwrap_or_default()
+    }
+
     /// The entry at a path.
     pub fn get(&self, space: &Space, path: &str) -> Option<Arc<Entry<F>>> {
         self.inner.shared.find(space)?.get(path)

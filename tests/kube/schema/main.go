@@ -1,17 +1,24 @@
-// Command schema prints the wire shape of built-in Kubernetes kinds, read from their Go types, as the JSON
-// that the embedded API server decodes them by (crates/apiserver/data/builtins.json). It knows neither
-// defaults nor validation.
+// Command schema prints the wire shape of built-in Kubernetes kinds as the JSON that the embedded API server
+// decodes them by (crates/apiserver/data/builtins.json): read from their Go types, and completed by what
+// Kubernetes' OpenAPI says of them. With -docs it prints their descriptions (builtin-docs.json, next to it),
+// which only few readers want and which are most of the bytes. It knows neither validation nor the defaults
+// that Kubernetes sets in code.
 //
-// To regenerate, and to check that the committed file is current, from the root of the repository:
+// To regenerate, and to check that a committed file is current, from the root of the repository:
 //
 //	go run -C tests/kube ./schema >crates/apiserver/data/builtins.json
+//	go run -C tests/kube ./schema -docs >crates/apiserver/data/builtin-docs.json
 //	go run -C tests/kube ./schema | diff crates/apiserver/data/builtins.json -
 //
 // The output is
 //
-//	source  the modules it was read from
-//	kinds   group, version, kind, and the name of the type
-//	types   per type, by name, the fields of the struct in order
+//	source     the modules it was read from
+//	kinds      group, version, kind, and the name of the type
+//	resources  where and how the kinds are served, with their subresources; see servedKind
+//	types      per type, by name, the fields of the struct in order
+//	schemas    per type, special ones too, its name in OpenAPI, and mapType "atomic" where set
+//
+// and with -docs, per type, its description as "" and those of its fields.
 //
 // A type is named by its package, shortened, and its Go name: "core/v1.ConfigMap". What follows the last
 // slash is what Go itself prints in an error ("v1.ConfigMap"). A field has
@@ -26,32 +33,44 @@
 //	               message of its own, or absent if it has no number
 //	proto          its protobuf field number; absent if it is not on that wire
 //	patchStrategy, patchMergeKey   as strategic merge patch wants them, where set
+//	required       true: OpenAPI lists it as required
+//	default        OpenAPI's default. A zero value ({}, "", 0, false) says no more than that it is not nullable.
+//	format, enum   OpenAPI's, of its elements if it is a list or map
+//	listType, listMapKeys, mapType   as server-side apply wants them, where set
+//
+// OpenAPI gives elements of lists and maps a default as well, always their zero value, if they are structs,
+// strings, booleans or numbers; the file leaves it out.
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
-	"io"
+	"flag"
 	"log"
-	"maps"
 	"os"
 	"reflect"
 	"runtime/debug"
 	"slices"
-	"strconv"
-	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 // kinds are what clients send and receive as whole objects.
@@ -65,8 +84,39 @@ var kinds = []struct {
 	{corev1.SchemeGroupVersion, &corev1.Event{}},
 	{corev1.SchemeGroupVersion, &corev1.ServiceAccount{}},
 	{corev1.SchemeGroupVersion, &corev1.Service{}},
+	{corev1.SchemeGroupVersion, &corev1.Endpoints{}},
+	{corev1.SchemeGroupVersion, &corev1.Node{}},
+	{corev1.SchemeGroupVersion, &corev1.Pod{}},
+	{corev1.SchemeGroupVersion, &corev1.PodTemplate{}},
+	{corev1.SchemeGroupVersion, &corev1.ResourceQuota{}},
+	{corev1.SchemeGroupVersion, &corev1.LimitRange{}},
+	{appsv1.SchemeGroupVersion, &appsv1.Deployment{}},
+	{appsv1.SchemeGroupVersion, &appsv1.ReplicaSet{}},
+	{appsv1.SchemeGroupVersion, &appsv1.StatefulSet{}},
+	{appsv1.SchemeGroupVersion, &appsv1.DaemonSet{}},
+	{batchv1.SchemeGroupVersion, &batchv1.Job{}},
+	{batchv1.SchemeGroupVersion, &batchv1.CronJob{}},
+	{autoscalingv1.SchemeGroupVersion, &autoscalingv1.Scale{}},
+	{policyv1.SchemeGroupVersion, &policyv1.PodDisruptionBudget{}},
+	{policyv1.SchemeGroupVersion, &policyv1.Eviction{}},
+	{schedulingv1.SchemeGroupVersion, &schedulingv1.PriorityClass{}},
+	{discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{}},
 	{eventsv1.SchemeGroupVersion, &eventsv1.Event{}},
 	{coordinationv1.SchemeGroupVersion, &coordinationv1.Lease{}},
+	{rbacv1.SchemeGroupVersion, &rbacv1.Role{}},
+	{rbacv1.SchemeGroupVersion, &rbacv1.ClusterRole{}},
+	{rbacv1.SchemeGroupVersion, &rbacv1.RoleBinding{}},
+	{rbacv1.SchemeGroupVersion, &rbacv1.ClusterRoleBinding{}},
+	{authenticationv1.SchemeGroupVersion, &authenticationv1.TokenReview{}},
+	{authenticationv1.SchemeGroupVersion, &authenticationv1.TokenRequest{}},
+	{authenticationv1.SchemeGroupVersion, &authenticationv1.SelfSubjectReview{}},
+	{authorizationv1.SchemeGroupVersion, &authorizationv1.SubjectAccessReview{}},
+	{authorizationv1.SchemeGroupVersion, &authorizationv1.LocalSubjectAccessReview{}},
+	{authorizationv1.SchemeGroupVersion, &authorizationv1.SelfSubjectAccessReview{}},
+	{authorizationv1.SchemeGroupVersion, &authorizationv1.SelfSubjectRulesReview{}},
+	{certificatesv1.SchemeGroupVersion, &certificatesv1.CertificateSigningRequest{}},
+	{apiextensionsv1.SchemeGroupVersion, &apiextensionsv1.CustomResourceDefinition{}},
+	{apiregistrationv1.SchemeGroupVersion, &apiregistrationv1.APIService{}},
 	{metav1.Unversioned, &metav1.DeleteOptions{}},
 	{metav1.Unversioned, &metav1.Status{}},
 }
@@ -75,44 +125,6 @@ var kinds = []struct {
 var parts = []any{
 	metav1.ObjectMeta{},
 	metav1.ListMeta{},
-}
-
-// special types have a wire form of their own, which the reader of the file knows by name.
-var special = map[reflect.Type]string{
-	reflect.TypeFor[metav1.Time]():          "Time",
-	reflect.TypeFor[metav1.MicroTime]():     "MicroTime",
-	reflect.TypeFor[metav1.Duration]():      "Duration",
-	reflect.TypeFor[metav1.FieldsV1]():      "FieldsV1",
-	reflect.TypeFor[intstr.IntOrString]():   "IntOrString",
-	reflect.TypeFor[resource.Quantity]():    "Quantity",
-	reflect.TypeFor[runtime.RawExtension](): "RawExtension",
-}
-
-// typeRef is one of
-//
-//	"string", "bool", "int32", …, "bytes"        a scalar; bytes are base64 in JSON
-//	"Time", "Quantity", …                        one of the special types
-//	{"struct": NAME}                             a type of the file
-//	{"list": REF}, {"map": REF}                  the keys of a map are strings
-//	{"named": {"name": NAME, "is": REF}}         on the wire like "is", but Go's errors call it NAME
-type typeRef any
-
-type namedRef struct {
-	Name string  `json:"name"`
-	Is   typeRef `json:"is"`
-}
-
-type field struct {
-	JSON          string  `json:"json,omitempty"`
-	Go            string  `json:"go"`
-	Type          typeRef `json:"type"`
-	Pointer       bool    `json:"pointer,omitempty"`
-	OmitEmpty     bool    `json:"omitempty,omitempty"`
-	OmitZero      bool    `json:"omitzero,omitempty"`
-	Inline        bool    `json:"inline,omitempty"`
-	Proto         int     `json:"proto,omitempty"`
-	PatchStrategy string  `json:"patchStrategy,omitempty"`
-	PatchMergeKey string  `json:"patchMergeKey,omitempty"`
 }
 
 type kind struct {
@@ -124,7 +136,35 @@ type kind struct {
 
 func main() {
 	log.SetFlags(0)
-	catalog := catalog{structs: map[string][]field{}, packages: map[string]string{}}
+	onlyDocs := flag.Bool("docs", false, "print the descriptions instead of the shapes")
+	flag.Parse()
+
+	content := describe()
+	var out bytes.Buffer
+	if *onlyDocs {
+		content.renderDocs(&out)
+	} else {
+		content.render(&out)
+	}
+	if !json.Valid(out.Bytes()) {
+		log.Fatal("the output is not JSON")
+	}
+	if _, err := os.Stdout.Write(out.Bytes()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// content is what the two files say.
+type content struct {
+	kinds     []kind
+	resources []servedKind
+	structs   map[string]*structType
+	schemas   map[string]typeFacts
+	docs      map[string]docs
+}
+
+func describe() content {
+	catalog := newCatalog()
 	var rows []kind
 	for _, k := range kinds {
 		t := reflect.TypeOf(k.object).Elem()
@@ -134,147 +174,36 @@ func main() {
 		catalog.addStruct(reflect.TypeOf(part))
 	}
 
-	var out bytes.Buffer
-	render(&out, rows, catalog.structs)
-	if !json.Valid(out.Bytes()) {
-		log.Fatal("the output is not JSON")
+	openAPI := loadOpenAPI()
+	schemas, docs := map[string]typeFacts{}, map[string]docs{}
+	for name, s := range catalog.structs {
+		openAPI.complete(name, catalog)
+		schemas[name] = openAPI.typeFacts(s.is)
+		docs[name] = openAPI.docs(s.is, s.fields)
 	}
-	if _, err := os.Stdout.Write(out.Bytes()); err != nil {
-		log.Fatal(err)
+	for t, name := range special {
+		schemas[name] = openAPI.typeFacts(t)
+		docs[name] = openAPI.docs(t, nil)
+	}
+	return content{
+		kinds:     rows,
+		resources: resources(rows),
+		structs:   catalog.structs,
+		schemas:   schemas,
+		docs:      docs,
 	}
 }
 
-// catalog collects every struct that the roots reach.
-type catalog struct {
-	structs map[string][]field
-	// packages holds, by short name, the path that claimed it: two packages must never share one.
-	packages map[string]string
+// sources are the modules that the file is read from.
+var sources = []string{
+	"k8s.io/api",
+	"k8s.io/apiextensions-apiserver",
+	"k8s.io/apimachinery",
+	"k8s.io/kube-aggregator",
+	"k8s.io/kubernetes",
 }
 
-// addStruct describes a struct and all it refers to, once, and returns its name.
-func (c *catalog) addStruct(t reflect.Type) string {
-	name := c.name(t)
-	if _, done := c.structs[name]; done {
-		return name
-	}
-	c.structs[name] = nil // ends the recursion of a type that holds itself
-	fields := []field{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if !f.IsExported() || f.Tag.Get("json") == "-" {
-			continue
-		}
-		fields = append(fields, c.field(f, name+"."+f.Name))
-	}
-	c.structs[name] = fields
-	return name
-}
-
-func (c *catalog) field(f reflect.StructField, where string) field {
-	wireName, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-	described := field{
-		JSON:          cmp.Or(wireName, f.Name),
-		Go:            f.Name,
-		Pointer:       f.Type.Kind() == reflect.Pointer,
-		Proto:         protoNumber(f.Tag.Get("protobuf"), where),
-		PatchStrategy: f.Tag.Get("patchStrategy"),
-		PatchMergeKey: f.Tag.Get("patchMergeKey"),
-	}
-	// Go embeds an anonymous struct without a name of its own whether or not it says "inline".
-	if f.Anonymous && wireName == "" {
-		described.Inline = true
-		described.JSON = ""
-	}
-	for option := range strings.SplitSeq(options, ",") {
-		switch option {
-		case "omitempty":
-			described.OmitEmpty = true
-		case "omitzero":
-			described.OmitZero = true
-		case "inline", "":
-		default:
-			log.Fatalf("%s: JSON option %q is not supported", where, option)
-		}
-	}
-	t := f.Type
-	if described.Pointer {
-		t = t.Elem()
-	}
-	described.Type = c.ref(t, where)
-	return described
-}
-
-func (c *catalog) ref(t reflect.Type, where string) typeRef {
-	if name, ok := special[t]; ok {
-		return name
-	}
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
-		log.Fatalf("%s: %s has its own wire form; add it to the special types", where, t)
-	}
-	if t.Kind() == reflect.Struct {
-		return map[string]string{"struct": c.addStruct(t)}
-	}
-	shape := c.shape(t, where)
-	if t.PkgPath() != "" {
-		return map[string]namedRef{"named": {c.name(t), shape}}
-	}
-	return shape
-}
-
-// shape is how a type that is not a struct looks on the wire, whatever its name.
-func (c *catalog) shape(t reflect.Type, where string) typeRef {
-	switch t.Kind() {
-	case reflect.String, reflect.Bool, reflect.Float32, reflect.Float64,
-		reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return t.Kind().String()
-	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 {
-			return "bytes"
-		}
-		return map[string]typeRef{"list": c.ref(t.Elem(), where)}
-	case reflect.Map:
-		if t.Key().Kind() == reflect.String {
-			return map[string]typeRef{"map": c.ref(t.Elem(), where)}
-		}
-	}
-	log.Fatalf("%s: %s is not supported", where, t)
-	return nil
-}
-
-// name is the package path, shortened, and the Go name.
-func (c *catalog) name(t reflect.Type) string {
-	short := t.PkgPath()
-	for _, prefix := range []string{"k8s.io/api/", "k8s.io/apimachinery/pkg/apis/", "k8s.io/apimachinery/pkg/"} {
-		if rest, ok := strings.CutPrefix(short, prefix); ok {
-			short = rest
-			break
-		}
-	}
-	if owner := c.packages[short]; owner != "" && owner != t.PkgPath() {
-		log.Fatalf("%s and %s would both be called %s", owner, t.PkgPath(), short)
-	}
-	c.packages[short] = t.PkgPath()
-	return short + "." + t.Name()
-}
-
-// protoNumber reads the second item of a tag such as "bytes,1,opt,name=metadata".
-func protoNumber(tag, where string) int {
-	if tag == "" {
-		return 0
-	}
-	items := strings.Split(tag, ",")
-	if len(items) < 2 {
-		log.Fatalf("%s: protobuf tag %q has no number", where, tag)
-	}
-	number, err := strconv.Atoi(items[1])
-	if err != nil {
-		log.Fatalf("%s: protobuf tag %q: %v", where, tag, err)
-	}
-	return number
-}
-
-// source names the modules that the types came from.
+// source names the sources with their versions.
 func source() []string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -282,45 +211,9 @@ func source() []string {
 	}
 	var modules []string
 	for _, module := range info.Deps {
-		if module.Path == "k8s.io/api" || module.Path == "k8s.io/apimachinery" {
+		if slices.Contains(sources, module.Path) {
 			modules = append(modules, module.Path+" "+cmp.Or(module.Replace, module).Version)
 		}
 	}
 	return modules
-}
-
-// render writes a line per kind and per field, so that a change of Kubernetes reads well as a diff.
-func render(w io.Writer, kinds []kind, structs map[string][]field) {
-	out := bufio.NewWriter(w)
-	defer out.Flush()
-	fmt.Fprintf(out, "{\n\"source\": %s,\n\"kinds\": [\n", line(source()))
-	writeLines(out, kinds)
-	fmt.Fprint(out, "],\n\"types\": {\n")
-	for i, name := range slices.Sorted(maps.Keys(structs)) {
-		if i > 0 {
-			fmt.Fprint(out, ",\n")
-		}
-		fmt.Fprintf(out, "%s: [\n", line(name))
-		writeLines(out, structs[name])
-		fmt.Fprint(out, "]")
-	}
-	fmt.Fprint(out, "\n}\n}\n")
-}
-
-func writeLines[T any](w io.Writer, items []T) {
-	for i, item := range items {
-		comma := ","
-		if i == len(items)-1 {
-			comma = ""
-		}
-		fmt.Fprintf(w, "  %s%s\n", line(item), comma)
-	}
-}
-
-func line(value any) []byte {
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return encoded
 }

@@ -21,7 +21,7 @@ pub(super) async fn run(ground: Ground) {
 }
 
 async fn sweep(ground: &Ground) {
-    let registry = ground.cluster.registry.load_full();
+    let registry = ground.cluster.registry(&ground.server);
     let Some(resource) = registry.find("", "v1", "events") else { return };
     let collection = Collection { server: &ground.server, cluster: &ground.cluster, resource };
     let now = ground.server.clock.now();

@@ -93,8 +93,20 @@ struct Collector {
     queue: Queue,
 }
 
+/// Collects until the kinds change that there are, then begins anew with the new ones.
 pub(super) async fn run(ground: Ground) {
-    let registry = ground.cluster.registry.load_full();
+    let mut changes = ground.cluster.changes.subscribe();
+    loop {
+        changes.borrow_and_update();
+        tokio::select! {
+            () = collect(ground.clone()) => {}
+            changed = changes.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+async fn collect(ground: Ground) {
+    let registry = ground.cluster.registry(&ground.server);
     let kinds: Vec<Arc<Resource>> = registry.stored().cloned().collect();
     let mut followers: FuturesUnordered<_> = kinds
         .iter()
@@ -182,7 +194,7 @@ impl Collector {
 
     /// Where an owner would be; nothing, when its kind is not served or cannot own this object.
     fn locate(&self, owner: &Owner, dependent: &str) -> Option<Node> {
-        let registry = self.ground.cluster.registry.load();
+        let registry = self.ground.cluster.registry(&self.ground.server);
         let resource = registry.find_kind(&owner.api_version, &owner.kind)?;
         let kind = self.kinds.iter().position(|kind| kind.storage.space == resource.storage.space)?;
         let path = if resource.is_namespaced() {

@@ -2,6 +2,7 @@
 //! dependents follow their owners, every namespace has its ServiceAccount and its root certificate, events age.
 //! Each is level-triggered, starts from what is stored, and can be switched off.
 
+mod definitions;
 mod event_ttl;
 mod follow;
 mod garbage;
@@ -90,6 +91,8 @@ pub(crate) async fn run(server: Arc<Server>, controllers: Controllers) {
 }
 
 fn start(tasks: &mut JoinSet<()>, controllers: &Controllers, ground: Ground) {
+    // A definition without its conditions would be a lie: this one is part of the API, not an extra.
+    tasks.spawn(definitions::run(ground.clone()));
     if controllers.has(Controller::Namespaces) {
         tasks.spawn(namespaces::run(ground.clone()));
     }

@@ -78,7 +78,7 @@ struct Remains {
 }
 
 async fn empty(ground: &Ground, namespace: &str) -> Answer<Outcome> {
-    let registry = ground.cluster.registry.load_full();
+    let registry = ground.cluster.registry(&ground.server);
     let Some(resource) = registry.find("", "v1", "namespaces") else { return Ok(Outcome::Released) };
     let namespaces = Collection { server: &ground.server, cluster: &ground.cluster, resource };
     let at = Location { namespace: "", name: namespace };
@@ -121,7 +121,7 @@ fn release(object: &mut Object) {
 }
 
 async fn delete_content(ground: &Ground, namespace: &str) -> Answer<Remains> {
-    let registry = ground.cluster.registry.load_full();
+    let registry = ground.cluster.registry(&ground.server);
     let prefix = format!("{namespace}/");
     let mut remains = Remains::default();
     for resource in registry.stored().filter(|resource| resource.is_namespaced()) {

@@ -45,7 +45,7 @@ pub(super) fn root_certificate(certificate: String) -> Provision {
 }
 
 pub(super) async fn run(ground: Ground, provision: Provision) {
-    let registry = ground.cluster.registry.load_full();
+    let registry = ground.cluster.registry(&ground.server);
     let Some(resource) = registry.find("", "v1", provision.plural) else { return };
     let mut namespaces = Follower::new(&ground, "namespaces");
     let mut objects = Follower::new(&ground, &resource.storage.space);

@@ -2,25 +2,16 @@
 
 use serde_json::Value;
 
-use super::{Names, describe};
 use crate::field::FieldError;
 use crate::names;
 use crate::object::Object;
-use crate::registry::{Change, Resource, Rules, Scope};
+use crate::registry::{Change, Resource, Rules};
 use crate::table::{Column, age, name};
 
 /// The most data that a ConfigMap or a Secret may hold.
 pub(super) const DATA_LIMIT: usize = 1024 * 1024;
 
-pub(super) fn resource() -> Resource {
-    let names = Names {
-        group: "",
-        kind: "ConfigMap",
-        plural: "configmaps",
-        singular: "configmap",
-        short: &["cm"],
-        shape: "core/v1.ConfigMap",
-    };
+pub(super) fn own(resource: Resource) -> Resource {
     Resource {
         columns: vec![
             name(),
@@ -29,7 +20,8 @@ pub(super) fn resource() -> Resource {
             }),
             age(),
         ],
-        ..describe(names, Scope::Namespaced, Rules { validate, ..Rules::default() })
+        rules: Rules { validate, ..Rules::default() },
+        ..resource
     }
 }
 

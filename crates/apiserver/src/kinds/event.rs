@@ -4,61 +4,46 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Names, describe};
 use crate::field::FieldError;
 use crate::names::{self, NameRule};
 use crate::object::{Meta, Object, lookup, text};
-use crate::registry::{Change, Rename, Resource, Rules, Scope, Storage};
+use crate::registry::{Change, Rename, Resource, Rules, Storage, Typing};
 use crate::selector::Selectable;
 use crate::table::Column;
 use crate::times;
 
 const GROUP: &str = "events.k8s.io";
 
-pub(super) fn core() -> Resource {
-    let names = Names {
-        group: "",
-        kind: "Event",
-        plural: "events",
-        singular: "event",
-        short: &["ev"],
-        shape: "core/v1.Event",
-    };
+pub(super) fn core(resource: Resource) -> Resource {
     let rules = Rules { names: NameRule::PathSegment, create_on_update: true, validate, ..Rules::default() };
     Resource {
-        selectable: &[
-            Selectable { label: "involvedObject.kind", paths: &["involvedObject.kind"] },
-            Selectable { label: "involvedObject.namespace", paths: &["involvedObject.namespace"] },
-            Selectable { label: "involvedObject.name", paths: &["involvedObject.name"] },
-            Selectable { label: "involvedObject.uid", paths: &["involvedObject.uid"] },
-            Selectable { label: "involvedObject.apiVersion", paths: &["involvedObject.apiVersion"] },
-            Selectable {
-                label: "involvedObject.resourceVersion",
-                paths: &["involvedObject.resourceVersion"],
-            },
-            Selectable { label: "involvedObject.fieldPath", paths: &["involvedObject.fieldPath"] },
-            Selectable { label: "reason", paths: &["reason"] },
-            Selectable { label: "reportingComponent", paths: &["reportingComponent"] },
-            Selectable { label: "source", paths: &["source.component", "reportingComponent"] },
-            Selectable { label: "type", paths: &["type"] },
+        selectable: vec![
+            Selectable::at("involvedObject.kind", &["involvedObject.kind"]),
+            Selectable::at("involvedObject.namespace", &["involvedObject.namespace"]),
+            Selectable::at("involvedObject.name", &["involvedObject.name"]),
+            Selectable::at("involvedObject.uid", &["involvedObject.uid"]),
+            Selectable::at("involvedObject.apiVersion", &["involvedObject.apiVersion"]),
+            Selectable::at("involvedObject.resourceVersion", &["involvedObject.resourceVersion"]),
+            Selectable::at("involvedObject.fieldPath", &["involvedObject.fieldPath"]),
+            Selectable::at("reason", &["reason"]),
+            Selectable::at("reportingComponent", &["reportingComponent"]),
+            Selectable::at("source", &["source.component", "reportingComponent"]),
+            Selectable::at("type", &["type"]),
         ],
         columns: columns(),
-        ..describe(names, Scope::Namespaced, rules)
+        rules,
+        ..resource
     }
 }
 
-pub(super) fn events() -> Resource {
-    let names = Names {
-        group: GROUP,
-        kind: "Event",
-        plural: "events",
-        singular: "event",
-        short: &["ev"],
-        shape: "events/v1.Event",
-    };
+pub(super) fn events(resource: Resource) -> Resource {
     let rules = Rules { names: NameRule::Subdomain, create_on_update: true, validate, ..Rules::default() };
     Resource {
-        storage: Storage { space: "events".into(), api_version: "v1".into(), shape: "core/v1.Event" },
+        storage: Storage {
+            space: "events".into(),
+            api_version: "v1".into(),
+            typing: Typing::Builtin("core/v1.Event"),
+        },
         view: &[
             Rename { stored: "involvedObject", here: "regarding" },
             Rename { stored: "message", here: "note" },
@@ -68,20 +53,21 @@ pub(super) fn events() -> Resource {
             Rename { stored: "lastTimestamp", here: "deprecatedLastTimestamp" },
             Rename { stored: "count", here: "deprecatedCount" },
         ],
-        selectable: &[
-            Selectable { label: "regarding.kind", paths: &["involvedObject.kind"] },
-            Selectable { label: "regarding.namespace", paths: &["involvedObject.namespace"] },
-            Selectable { label: "regarding.name", paths: &["involvedObject.name"] },
-            Selectable { label: "regarding.uid", paths: &["involvedObject.uid"] },
-            Selectable { label: "regarding.apiVersion", paths: &["involvedObject.apiVersion"] },
-            Selectable { label: "regarding.resourceVersion", paths: &["involvedObject.resourceVersion"] },
-            Selectable { label: "regarding.fieldPath", paths: &["involvedObject.fieldPath"] },
-            Selectable { label: "reason", paths: &["reason"] },
-            Selectable { label: "reportingController", paths: &["reportingComponent"] },
-            Selectable { label: "type", paths: &["type"] },
+        selectable: vec![
+            Selectable::at("regarding.kind", &["involvedObject.kind"]),
+            Selectable::at("regarding.namespace", &["involvedObject.namespace"]),
+            Selectable::at("regarding.name", &["involvedObject.name"]),
+            Selectable::at("regarding.uid", &["involvedObject.uid"]),
+            Selectable::at("regarding.apiVersion", &["involvedObject.apiVersion"]),
+            Selectable::at("regarding.resourceVersion", &["involvedObject.resourceVersion"]),
+            Selectable::at("regarding.fieldPath", &["involvedObject.fieldPath"]),
+            Selectable::at("reason", &["reason"]),
+            Selectable::at("reportingController", &["reportingComponent"]),
+            Selectable::at("type", &["type"]),
         ],
         columns: columns(),
-        ..describe(names, Scope::Namespaced, rules)
+        rules,
+        ..resource
     }
 }
 

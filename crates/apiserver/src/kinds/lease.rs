@@ -2,27 +2,18 @@
 
 use serde_json::Value;
 
-use super::{Names, describe};
 use crate::field::FieldError;
 use crate::object::{Object, lookup, text};
-use crate::registry::{Change, Resource, Rules, Scope};
+use crate::registry::{Change, Resource, Rules};
 use crate::table::{Column, age, name};
 
-pub(super) fn resource() -> Resource {
-    let names = Names {
-        group: "coordination.k8s.io",
-        kind: "Lease",
-        plural: "leases",
-        singular: "lease",
-        short: &[],
-        shape: "coordination/v1.Lease",
-    };
+pub(super) fn own(resource: Resource) -> Resource {
     let rules = Rules {
         unconditional_update: false,
         create_on_update: true,
         qualified_finalizers: false,
-        prepare_create: |object| drop_election(object, None),
-        prepare_update: |object, old, _| drop_election(object, Some(old)),
+        prepare_create: |object, _| drop_election(object, None),
+        prepare_update: |object, change| drop_election(object, change.old),
         validate,
         ..Rules::default()
     };
@@ -32,7 +23,8 @@ pub(super) fn resource() -> Resource {
             Column::text("Holder", |object, _| text(object, "spec.holderIdentity").into()),
             age(),
         ],
-        ..describe(names, Scope::Namespaced, rules)
+        rules,
+        ..resource
     }
 }
 

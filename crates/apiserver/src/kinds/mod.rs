@@ -1,6 +1,7 @@
 //! The built-in kinds: what each is called, and the rules that are its own.
 
 mod config_map;
+mod custom_resource_definition;
 mod event;
 mod lease;
 mod namespace;
@@ -11,7 +12,8 @@ mod service_account;
 use serde_json::{Value, json};
 
 use crate::object::Object;
-use crate::registry::{Registry, Resource, Rules, Scope, Storage};
+use crate::registry::{Change, Registry, Resource, Rules, Scope, Storage, Subresource, Typing};
+use crate::shape::{BUILTINS, ResourceData};
 
 use crate::status::Qualified;
 
@@ -64,65 +66,78 @@ fn object(value: Value) -> Object {
 
 /// The kinds that every logical cluster serves.
 pub(crate) fn builtins() -> Registry {
-    Registry::new(vec![
-        config_map::resource(),
-        event::core(),
-        namespace::resource(),
-        secret::resource(),
-        service_account::resource(),
-        service::resource(),
-        lease::resource(),
-        event::events(),
-    ])
+    let own = |data: &'static ResourceData| Some(own(&data.group, &data.kind)?(describe(data)?));
+    Registry::new(BUILTINS.resources.iter().filter_map(own).collect())
 }
 
-/// The parts of a description that differ from kind to kind.
-struct Names {
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    singular: &'static str,
-    short: &'static [&'static str],
-    shape: &'static str,
+/// What a kind adds to its description; nothing for kinds that are not served.
+fn own(group: &str, kind: &str) -> Option<fn(Resource) -> Resource> {
+    Some(match (group, kind) {
+        ("", "ConfigMap") => config_map::own,
+        ("", "Event") => event::core,
+        ("", "Namespace") => namespace::own,
+        ("", "Secret") => secret::own,
+        ("", "Service") => service::own,
+        ("", "ServiceAccount") => service_account::own,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => custom_resource_definition::own,
+        ("coordination.k8s.io", "Lease") => lease::own,
+        ("events.k8s.io", "Event") => event::events,
+        _ => return None,
+    })
 }
 
-/// A kind of version v1 that is stored as it is served.
-fn describe(names: Names, scope: Scope, rules: Rules) -> Resource {
-    let space = match names.group {
-        "" => names.plural.to_owned(),
-        group => format!("{}.{group}", names.plural),
+/// A kind as Kubernetes' discovery describes it, stored as it is served.
+fn describe(data: &'static ResourceData) -> Option<Resource> {
+    let typing = Typing::Builtin(BUILTINS.type_of(&data.group, &data.version, &data.kind)?);
+    let space = match data.group.as_str() {
+        "" => data.plural.clone(),
+        group => format!("{}.{group}", data.plural),
     };
-    Resource {
-        group: names.group.into(),
-        version: "v1".into(),
-        kind: names.kind.into(),
-        plural: names.plural.into(),
-        singular: names.singular.into(),
-        short_names: names.short.iter().map(|name| (*name).to_owned()).collect(),
-        categories: Vec::new(),
-        scope,
-        subresources: Vec::new(),
-        shape: names.shape,
+    let subresource = |name: &str| match name {
+        "status" => Some(Subresource::Status),
+        "finalize" => Some(Subresource::Finalize),
+        _ => None,
+    };
+    Some(Resource {
+        group: data.group.clone(),
+        version: data.version.clone(),
+        kind: data.kind.clone(),
+        list_kind: format!("{}List", data.kind),
+        plural: data.plural.clone(),
+        singular: data.singular.clone(),
+        short_names: data.short_names.clone(),
+        categories: data.categories.clone(),
+        scope: if data.namespaced { Scope::Namespaced } else { Scope::Cluster },
+        subresources: data.subresources.iter().filter_map(|data| subresource(&data.name)).collect(),
         storage: Storage {
             space,
-            api_version: crate::registry::group_version(names.group, "v1"),
-            shape: names.shape,
+            api_version: crate::registry::group_version(&data.group, &data.version),
+            typing: typing.clone(),
         },
+        scale: None,
+        typing,
         view: &[],
-        rules,
-        selectable: &[],
+        rules: Rules::default(),
+        selectable: Vec::new(),
         columns: Vec::new(),
-    }
+        deprecation: None,
+    })
+}
+
+/// For kinds with a status: each endpoint changes its own part only.
+fn keep_status_apart(object: &mut Object, change: Change<'_>) {
+    change.keep(object, if change.subresource == Some(Subresource::Status) { "spec" } else { "status" });
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::shape::BUILTINS;
-
     #[test]
-    fn every_kind_has_its_shape() {
-        for resource in super::builtins().all() {
-            assert!(BUILTINS.knows(resource.shape), "{}", resource.shape);
+    fn the_kinds_that_are_served_are_described_in_the_data() {
+        let registry = super::builtins();
+        for (group, plural) in
+            [("", "configmaps"), ("events.k8s.io", "events"), ("coordination.k8s.io", "leases")]
+        {
+            assert!(registry.find(group, "v1", plural).is_some(), "{plural}");
         }
     }
 }

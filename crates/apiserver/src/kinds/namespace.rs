@@ -2,12 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Names, describe};
 use crate::field::FieldError;
 use crate::meta;
 use crate::names::{self, NameRule};
 use crate::object::{Meta, Object, lookup, text};
-use crate::registry::{Change, Resource, Rules, Scope, Subresource};
+use crate::registry::{Change, Resource, Rules, Subresource};
 use crate::selector::Selectable;
 use crate::table::{Column, age, name};
 
@@ -17,15 +16,7 @@ const ACTIVE: &str = "Active";
 /// The finalizer that stands for the objects in the namespace.
 const CONTENT: &str = "kubernetes";
 
-pub(super) fn resource() -> Resource {
-    let names = Names {
-        group: "",
-        kind: "Namespace",
-        plural: "namespaces",
-        singular: "namespace",
-        short: &["ns"],
-        shape: "core/v1.Namespace",
-    };
+pub(super) fn own(resource: Resource) -> Resource {
     let rules = Rules {
         names: NameRule::Label,
         returns_deleted: true,
@@ -37,15 +28,15 @@ pub(super) fn resource() -> Resource {
         ..Rules::default()
     };
     Resource {
-        subresources: vec![Subresource::Finalize, Subresource::Status],
-        selectable: &[Selectable { label: "status.phase", paths: &["status.phase"] }],
+        selectable: vec![Selectable::at("status.phase", &["status.phase"])],
         columns: vec![name(), Column::text("Status", |object, _| text(object, "status.phase").into()), age()],
-        ..describe(names, Scope::Cluster, rules)
+        rules,
+        ..resource
     }
 }
 
 /// The label that lets selectors find a namespace by its name.
-fn default(object: &mut Object) {
+fn default(object: &mut Object, _: &Resource) {
     let name = object.name().to_owned();
     if name.is_empty() {
         return;
@@ -60,7 +51,7 @@ fn spec_finalizers(object: &Object) -> Vec<Value> {
     lookup(object, "spec.finalizers").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-fn prepare_create(object: &mut Object) {
+fn prepare_create(object: &mut Object, _: &Resource) {
     let mut finalizers = spec_finalizers(object);
     if !finalizers.iter().any(|finalizer| finalizer == CONTENT) {
         finalizers.push(CONTENT.into());
@@ -69,21 +60,14 @@ fn prepare_create(object: &mut Object) {
     object.insert("status".into(), json!({"phase": ACTIVE}));
 }
 
-fn prepare_update(object: &mut Object, old: &Object, subresource: Option<Subresource>) {
-    let mut keep = |key: &str| match old.get(key) {
-        Some(value) => {
-            object.insert(key.into(), value.clone());
-        }
-        None => {
-            object.remove(key);
-        }
-    };
-    match subresource {
+fn prepare_update(object: &mut Object, change: Change<'_>) {
+    let mut keep = |key: &str| change.keep(object, key);
+    match change.subresource {
         None => {
             keep("spec");
             keep("status");
         }
-        Some(Subresource::Status) => keep("spec"),
+        Some(Subresource::Status | Subresource::Scale) => keep("spec"),
         Some(Subresource::Finalize) => keep("status"),
     }
 }

@@ -4,37 +4,29 @@ use base64::Engine as _;
 use serde_json::{Map, Value};
 
 use super::config_map::{DATA_LIMIT, decoded_len, entries, frozen};
-use super::{Names, describe};
 use crate::field::FieldError;
 use crate::names;
 use crate::object::{Object, lookup, text};
-use crate::registry::{Change, Resource, Rules, Scope};
+use crate::registry::{Change, Resource, Rules};
 use crate::selector::Selectable;
 use crate::table::{Column, age, name};
 
-pub(super) fn resource() -> Resource {
-    let names = Names {
-        group: "",
-        kind: "Secret",
-        plural: "secrets",
-        singular: "secret",
-        short: &[],
-        shape: "core/v1.Secret",
-    };
+pub(super) fn own(resource: Resource) -> Resource {
     Resource {
-        selectable: &[Selectable { label: "type", paths: &["type"] }],
+        selectable: vec![Selectable::at("type", &["type"])],
         columns: vec![
             name(),
             Column::text("Type", |object, _| text(object, "type").into()),
             Column::text("Data", |object, _| entries(object, "data").count().into()),
             age(),
         ],
-        ..describe(names, Scope::Namespaced, Rules { default, validate, ..Rules::default() })
+        rules: Rules { default, validate, ..Rules::default() },
+        ..resource
     }
 }
 
 /// The type, and the plain text that a client may send instead of base64.
-fn default(object: &mut Object) {
+fn default(object: &mut Object, _: &Resource) {
     object.entry("type").or_insert_with(|| "Opaque".into());
     if let Some(Value::Object(plain)) = object.remove("stringData") {
         let data = object.entry("data").or_insert_with(|| Value::Object(Map::new()));

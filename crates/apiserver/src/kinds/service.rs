@@ -2,41 +2,31 @@
 
 use serde_json::{Map, Value};
 
-use super::{Names, describe};
+use super::keep_status_apart;
 use crate::field::FieldError;
 use crate::names::{self, NameRule};
 use crate::object::{Object, lookup, text};
-use crate::registry::{Change, Resource, Rules, Scope, Subresource};
+use crate::registry::{Change, Resource, Rules, Subresource};
 use crate::selector::Selectable;
 use crate::table::{Column, age, name};
 
-pub(super) fn resource() -> Resource {
-    let names = Names {
-        group: "",
-        kind: "Service",
-        plural: "services",
-        singular: "service",
-        short: &["svc"],
-        shape: "core/v1.Service",
-    };
+pub(super) fn own(resource: Resource) -> Resource {
     let rules = Rules {
         names: NameRule::Label,
         create_on_update: true,
         returns_deleted: true,
         default,
-        prepare_create: |object| {
+        prepare_create: |object, _| {
             object.insert("status".into(), serde_json::json!({"loadBalancer": {}}));
         },
-        prepare_update,
+        prepare_update: keep_status_apart,
         validate,
         ..Rules::default()
     };
     Resource {
-        categories: vec!["all".into()],
-        subresources: vec![Subresource::Status],
-        selectable: &[
-            Selectable { label: "spec.clusterIP", paths: &["spec.clusterIP"] },
-            Selectable { label: "spec.type", paths: &["spec.type"] },
+        selectable: vec![
+            Selectable::at("spec.clusterIP", &["spec.clusterIP"]),
+            Selectable::at("spec.type", &["spec.type"]),
         ],
         columns: vec![
             name(),
@@ -47,11 +37,12 @@ pub(super) fn resource() -> Resource {
             age(),
             Column::wide("Selector", |object, _| or_none(selector(object))),
         ],
-        ..describe(names, Scope::Namespaced, rules)
+        rules,
+        ..resource
     }
 }
 
-fn default(object: &mut Object) {
+fn default(object: &mut Object, _: &Resource) {
     let spec = object.entry("spec").or_insert_with(|| Value::Object(Map::new()));
     let Value::Object(spec) = spec else { return };
     spec.entry("sessionAffinity").or_insert_with(|| "None".into());
@@ -66,18 +57,6 @@ fn default(object: &mut Object) {
         let target = port.entry("targetPort").or_insert(Value::Null);
         if *target == Value::Null || *target == 0 || *target == "" {
             *target = number;
-        }
-    }
-}
-
-fn prepare_update(object: &mut Object, old: &Object, subresource: Option<Subresource>) {
-    let kept = if subresource == Some(Subresource::Status) { "spec" } else { "status" };
-    match old.get(kept) {
-        Some(value) => {
-            object.insert(kept.into(), value.clone());
-        }
-        None => {
-            object.remove(kept);
         }
     }
 }

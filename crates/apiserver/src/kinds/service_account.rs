@@ -1,20 +1,12 @@
 //! ServiceAccount: an identity for what runs in a namespace.
 
-use super::{Names, describe};
-use crate::registry::{Resource, Rules, Scope};
+use crate::registry::{Resource, Rules};
 use crate::table::{age, name};
 
-pub(super) fn resource() -> Resource {
-    let names = Names {
-        group: "",
-        kind: "ServiceAccount",
-        plural: "serviceaccounts",
-        singular: "serviceaccount",
-        short: &["sa"],
-        shape: "core/v1.ServiceAccount",
-    };
+pub(super) fn own(resource: Resource) -> Resource {
     Resource {
         columns: vec![name(), age()],
-        ..describe(names, Scope::Namespaced, Rules { returns_deleted: true, ..Rules::default() })
+        rules: Rules { returns_deleted: true, ..Rules::default() },
+        ..resource
     }
 }

@@ -10,7 +10,6 @@ use crate::negotiate::Encoding;
 use crate::object::Object;
 use crate::options::FieldValidation;
 use crate::registry::{Registry, Resource};
-use crate::shape::BUILTINS;
 use crate::status::{Answer, Refusal};
 
 /// An object in its stored form, and what the client is warned of.
@@ -107,14 +106,14 @@ pub(super) fn read_object(
     }
     let oddities = duplicates.into_iter().map(|path| Oddity { path, what: What::Duplicate }).collect();
     let order = || if encoding == Encoding::Json { key_paths(bytes) } else { Vec::new() };
-    let registry = call.cluster.registry.load();
+    let registry = call.cluster.registry(&call.server);
     conform_with(&registry, resource, object, oddities, validation, order)
         .map_err(|misfit| misfit.refusal(resource))
 }
 
 /// Conforms an object that the server put together from a patch.
 pub(super) fn conform(call: &Call, object: Object, validation: FieldValidation) -> Result<Conformed, Misfit> {
-    let registry = call.cluster.registry.load();
+    let registry = call.cluster.registry(&call.server);
     conform_with(&registry, &call.resource, object, Vec::new(), validation, Vec::new)
 }
 
@@ -129,7 +128,7 @@ fn conform_with(
     check_kind(registry, resource, &mut object)?;
     let unfit =
         |why: String| Misfit::Unfit { kind: resource.kind.clone(), version: resource.version.clone(), why };
-    let conformed = BUILTINS.conform(resource.shape, object).map_err(unfit)?;
+    let conformed = resource.conform(object).map_err(unfit)?;
     oddities.extend(conformed.unknown.into_iter().map(|path| Oddity { path, what: What::Unknown }));
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
@@ -144,7 +143,7 @@ fn conform_with(
     if !resource.is_view() {
         return Ok(Conformed { object: stored, warnings });
     }
-    let conformed = BUILTINS.conform(resource.storage.shape, stored).map_err(unfit)?;
+    let conformed = resource.conform_stored(stored).map_err(unfit)?;
     Ok(Conformed { object: conformed.object, warnings })
 }
 

@@ -7,6 +7,7 @@ mod json_patch;
 mod patch;
 mod read;
 mod render;
+mod scale;
 mod watch;
 mod write;
 
@@ -20,9 +21,9 @@ use crate::body::Body;
 use crate::collection::{Collection, Location};
 use crate::decode::{decode, read_body};
 use crate::identity::Identity;
-use crate::negotiate::{self, Accepted, Convertible, Form, Many};
+use crate::negotiate::{self, Accepted, Convertible, Encoding, Form, Many};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions, WriteVerb};
-use crate::registry::{Resource, Subresource};
+use crate::registry::{Resource, Subresource, Typing};
 use crate::request::Query;
 use crate::server::{Cluster, Server};
 use crate::status::{Answer, Refusal};
@@ -56,6 +57,12 @@ impl Call {
         Ok(Location { namespace: &self.namespace, name })
     }
 
+    /// Whether the kind is still served.
+    fn is_served(&self) -> bool {
+        let (group, version, plural) = (&self.resource.group, &self.resource.version, &self.resource.plural);
+        self.cluster.registry(&self.server).find(group, version, plural).is_some()
+    }
+
     fn accepted(&self) -> Answer<Accepted> {
         negotiate::accept(&self.parts.headers, Convertible::Yes)
     }
@@ -75,10 +82,25 @@ where
         },
     };
     let accepted = call.accepted()?;
+    call.warnings.extend(call.resource.deprecation.clone());
     check_form(&call, accepted.form)?;
     match (call.parts.method.clone(), call.name.is_some(), subresource) {
         (Method::GET | Method::HEAD, true, None | Some(Subresource::Status)) => {
             read::get(&call, accepted).await
+        }
+        (Method::GET | Method::HEAD, true, Some(Subresource::Scale)) => scale::get(&call, accepted).await,
+        (Method::PUT, true, Some(Subresource::Scale)) => {
+            let encoding = negotiate::content(&call.parts.headers)?;
+            let bytes = read_body(body).await?;
+            let options = WriteOptions::read(&call.query, WriteVerb::Update)?;
+            scale::update(&call, encoding, &bytes, scale::Wanted::Whole, options, accepted).await
+        }
+        (Method::PATCH, true, Some(Subresource::Scale)) => {
+            let kind = negotiate::patch_kind(&call.parts.headers, &Typing::Builtin("autoscaling/v1.Scale"))?;
+            let bytes = read_body(body).await?;
+            let options = WriteOptions::read(&call.query, WriteVerb::Patch)?;
+            scale::update(&call, Encoding::Json, &bytes, scale::Wanted::Patched(kind), options, accepted)
+                .await
         }
         (Method::GET | Method::HEAD, false, None) => {
             let options = ListOptions::read(&call.query)?;
@@ -101,7 +123,7 @@ where
             write::update(&mut call, encoding, &bytes, options, subresource, accepted).await
         }
         (Method::PATCH, true, None | Some(Subresource::Status)) => {
-            let kind = negotiate::patch_kind(&call.parts.headers)?;
+            let kind = negotiate::patch_kind(&call.parts.headers, &call.resource.typing)?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, WriteVerb::Patch)?;
             patch::patch(&mut call, kind, &bytes, options, subresource, accepted).await

@@ -15,9 +15,10 @@ use crate::field::FieldError;
 use crate::negotiate::{Accepted, Encoding, PatchKind};
 use crate::object::{Meta, Object};
 use crate::options::WriteOptions;
-use crate::registry::Subresource;
-use crate::shape::describe;
+use crate::registry::{Subresource, Typing};
+use crate::shape::{BUILTINS, describe};
 use crate::status::{Answer, Refusal};
+use crate::strategic;
 
 /// The most operations that a JSON patch may have.
 const OPERATIONS: usize = 10_000;
@@ -26,6 +27,7 @@ const OPERATIONS: usize = 10_000;
 enum Patch {
     Json(Vec<Value>),
     Merge(Value),
+    Strategic(Object),
 }
 
 pub(super) async fn patch(
@@ -49,7 +51,7 @@ pub(super) async fn patch(
             let Some(old) = old else {
                 return Err(Refusal::not_found(call.resource.qualified(), at.name));
             };
-            let patched = apply(&patch, call.resource.to_served(old.clone()))?;
+            let patched = apply(&patch, &call.resource.typing, call.resource.to_served(old.clone()))?;
             let Conformed { mut object, warnings: odd } = conform(call, patched, options.validation)
                 .map_err(|misfit| Refusal::misfit_after_patch(misfit.why()))?;
             warnings = odd;
@@ -59,7 +61,7 @@ pub(super) async fn patch(
             Ok(object)
         })
         .await?;
-    call.warnings = warnings;
+    call.warnings.extend(warnings);
     render::one(call, StatusCode::OK, &written.bytes, accepted)
 }
 
@@ -76,18 +78,26 @@ fn read_patch(kind: PatchKind, bytes: &Bytes) -> Answer<Patch> {
             Err(bad(format!("json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp")))
         }
         (PatchKind::Merge, merge @ Value::Object(_)) => Ok(Patch::Merge(merge)),
+        (PatchKind::Strategic, Value::Object(patch)) => Ok(Patch::Strategic(patch)),
         (PatchKind::Merge, Value::Null) => Err(Refusal::bad_request("Invalid JSON Patch")),
-        (PatchKind::Merge, _) => Err(bad(format!(
+        (PatchKind::Merge | PatchKind::Strategic, _) => Err(bad(format!(
             "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         ))),
     }
 }
 
-fn apply(patch: &Patch, object: Object) -> Answer<Object> {
+fn apply(patch: &Patch, typing: &Typing, object: Object) -> Answer<Object> {
     let mut value = Value::Object(object);
     match patch {
         Patch::Json(operations) => json_patch::apply(&mut value, operations)?,
         Patch::Merge(change) => merge(&mut value, change),
+        Patch::Strategic(patch) => {
+            let (Typing::Builtin(shape), Value::Object(object)) = (typing, value) else {
+                return Err(Refusal::patch_failed());
+            };
+            let merged = strategic::merge(object, patch.clone(), Some(BUILTINS.merging(shape)));
+            return merged.map_err(Refusal::bad_request);
+        }
     }
     match value {
         Value::Object(object) => Ok(object),

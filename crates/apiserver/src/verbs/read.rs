@@ -14,7 +14,7 @@ use super::{Call, render};
 use crate::body::Body;
 use crate::collection::Stored;
 use crate::negotiate::{Accepted, Encoding, Form};
-use crate::object::{Head, parse, set};
+use crate::object::{Head, Object, parse, set};
 use crate::options::{At, ListOptions, parse_revision};
 use crate::registry::Resource;
 use crate::selector::{FieldSelector, LabelSelector};
@@ -33,7 +33,7 @@ pub(super) async fn get(call: &Call, accepted: Accepted) -> Answer<Response<Body
     let at = call.location()?;
     let stored =
         call.collection().find(at).ok_or_else(|| Refusal::not_found(call.resource.qualified(), at.name))?;
-    render::one(call, StatusCode::OK, stored.value(), accepted)
+    render::one_at(call, StatusCode::OK, stored.value(), stored.revision(), accepted)
 }
 
 async fn wait_for(call: &Call, revision: u64) -> Answer<()> {
@@ -57,7 +57,7 @@ impl Filter {
         let labels = LabelSelector::parse(labels).map_err(Refusal::bad_request)?;
         let fields = options.field_selector.as_deref().unwrap_or_default();
         let namespaced = call.resource.is_namespaced();
-        let fields = FieldSelector::parse(fields, call.resource.selectable, namespaced)
+        let fields = FieldSelector::parse(fields, &call.resource.selectable, namespaced)
             .map_err(Refusal::bad_request)?;
         let prefix = if call.namespace.is_empty() { String::new() } else { format!("{}/", call.namespace) };
         Ok(Self { prefix, labels, fields })
@@ -225,18 +225,10 @@ pub(super) fn render(call: &Call, page: Page, accepted: Accepted) -> Answer<Resp
             Ok(render::with_headers(call, StatusCode::OK, body, Encoding::Json))
         }
         Form::Object => {
-            let items: Vec<Value> = page
-                .entries
-                .iter()
-                .map(|entry| {
-                    let mut object = resource.to_served(parse(entry.value()));
-                    object.remove("kind");
-                    object.remove("apiVersion");
-                    Value::Object(object)
-                })
-                .collect();
+            let items: Vec<Value> =
+                page.entries.iter().map(|entry| Value::Object(list_item(resource, entry))).collect();
             let list = json!({
-                "kind": format!("{}List", resource.kind),
+                "kind": resource.list_kind,
                 "apiVersion": resource.api_version(),
                 "metadata": page.metadata(),
                 "items": items,
@@ -298,11 +290,11 @@ impl Iterator for Segments {
             if std::mem::replace(&mut self.state, Progress::Going) == Progress::Going {
                 segment.put_u8(b',');
             }
-            if self.resource.is_view() {
-                let mut object = self.resource.to_served(parse(entry.value()));
-                object.remove("kind");
-                object.remove("apiVersion");
+            if !self.resource.sends_as_stored(entry.revision()) {
+                let object = list_item(&self.resource, &entry);
                 segment.put_slice(&serde_json::to_vec(&object).unwrap_or_default());
+            } else if self.resource.names_kind_in_lists() {
+                segment.put_slice(entry.value());
             } else {
                 segment.put_u8(b'{');
                 segment.put_slice(entry.value().get(self.skipped..).unwrap_or_default());
@@ -317,10 +309,21 @@ impl Iterator for Segments {
     }
 }
 
+/// An object as an item of a list: of a built-in kind it does not say its kind.
+fn list_item(resource: &Resource, entry: &Stored) -> Object {
+    let mut object = resource.to_served(parse(entry.value()));
+    if !resource.names_kind_in_lists() {
+        object.remove("kind");
+        object.remove("apiVersion");
+    }
+    object
+}
+
 fn list_body(resource: &Arc<Resource>, page: Page) -> Body {
     let (kind, api_version) = (&resource.kind, resource.api_version());
     let head = format!(
-        "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
+        "{{\"kind\":\"{}\",\"apiVersion\":\"{api_version}\",\"metadata\":{},\"items\":[",
+        resource.list_kind,
         page.metadata()
     );
     let size: usize = page.entries.iter().map(|entry| entry.value().len()).sum();

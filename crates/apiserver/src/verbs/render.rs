@@ -1,5 +1,6 @@
 //! From stored bytes to the form and encoding that the client accepts.
 
+use bellwether_store::Revision;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
@@ -18,8 +19,8 @@ pub(crate) fn to_yaml(value: &Value) -> String {
 }
 
 /// The bytes of an object in the version that was asked for.
-pub(super) fn versioned(resource: &Resource, stored: &Bytes) -> Bytes {
-    if !resource.is_view() {
+pub(super) fn versioned(resource: &Resource, stored: &Bytes, at: Revision) -> Bytes {
+    if resource.sends_as_stored(at) {
         return stored.clone();
     }
     let object = resource.to_served(parse(stored));
@@ -32,15 +33,29 @@ pub(super) fn style(call: &Call, version: crate::negotiate::MetaVersion) -> Answ
     Ok(Style { version, include, now: call.server.clock.now() })
 }
 
-/// One object as an answer.
+/// The revision of what was just written: newer than any definition.
+const NOW: Revision = Revision(u64::MAX);
+
+/// One object that was just written, as an answer.
 pub(super) fn one(
     call: &Call,
     status: StatusCode,
     stored: &Bytes,
     accepted: Accepted,
 ) -> Answer<Response<Body>> {
+    one_at(call, status, stored, NOW, accepted)
+}
+
+/// One object that was stored at a revision, as an answer.
+pub(super) fn one_at(
+    call: &Call,
+    status: StatusCode,
+    stored: &Bytes,
+    at: Revision,
+    accepted: Accepted,
+) -> Answer<Response<Body>> {
     let bytes = match accepted.form {
-        Form::Object => versioned(&call.resource, stored),
+        Form::Object => versioned(&call.resource, stored, at),
         Form::Metadata(version, _) => {
             serde_json::to_vec(&table::partial(parse(stored), version)).unwrap_or_default().into()
         }

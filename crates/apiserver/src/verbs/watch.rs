@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether_store::{Event, EventKind, Revision, Watch};
+use bellwether_store::{Compacted, Event, EventKind, Revision, Watch};
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode};
 use rand::Rng as _;
@@ -57,6 +57,7 @@ pub(super) async fn watch(call: Call, options: ListOptions, accepted: Accepted) 
         deadline: now + duration,
         timer: Box::pin(tokio::time::sleep_until(now + duration)),
         closing: call.server.closing.subscribe(),
+        changes: call.cluster.changes.subscribe(),
         ready: VecDeque::new(),
         phase: Phase::Ended,
         call,
@@ -84,9 +85,18 @@ struct Watcher {
     /// Kept from event to event, like the next: making them anew would cost more than an event does.
     timer: Pin<Box<Sleep>>,
     closing: watch::Receiver<bool>,
+    changes: watch::Receiver<Revision>,
     /// Frames that are ready to go out.
     ready: VecDeque<Bytes>,
     phase: Phase,
+}
+
+/// What ends a wait.
+enum Woken {
+    Events(Result<Vec<Arc<Event<Head>>>, Compacted>),
+    /// The kinds that are served changed.
+    Served,
+    Time,
 }
 
 enum Phase {
@@ -188,18 +198,21 @@ impl Watcher {
         }
         let events = tokio::select! {
             biased;
-            events = watch.next() => Some(events),
+            events = watch.next() => Woken::Events(events),
             _ = self.closing.wait_for(|closing| *closing) => return Phase::Ended,
-            () = self.timer.as_mut() => None,
+            _ = self.changes.changed() => Woken::Served,
+            () = self.timer.as_mut() => Woken::Time,
         };
         match events {
-            None if Instant::now() >= self.deadline => Phase::Ended,
-            None => self.mark(watch),
-            Some(Ok(events)) => {
+            Woken::Served if !self.call.is_served() => Phase::Ended,
+            Woken::Served => Phase::Live(watch),
+            Woken::Time if Instant::now() >= self.deadline => Phase::Ended,
+            Woken::Time => self.mark(watch),
+            Woken::Events(Ok(events)) => {
                 self.show(&events);
                 Phase::Live(watch)
             }
-            Some(Err(compacted)) => self.expired(watch.position(), compacted.compacted),
+            Woken::Events(Err(compacted)) => self.expired(watch.position(), compacted.compacted),
         }
     }
 
@@ -234,7 +247,7 @@ impl Watcher {
     fn fill_initial(&mut self, entries: &mut std::vec::IntoIter<Stored>) {
         let mut size = 0;
         for entry in entries.by_ref() {
-            let frame = self.rendered("ADDED", entry.value());
+            let frame = self.rendered("ADDED", entry.value(), entry.revision());
             size += frame.len();
             self.ready.push_back(frame);
             if size >= TOGETHER {
@@ -272,35 +285,35 @@ impl Watcher {
         match (before, after) {
             (false, false) => None,
             (false, true) if event.previous().is_none() => Some(self.shared(event, "ADDED")),
-            (false, true) => Some(self.rendered("ADDED", entry.value())),
+            (false, true) => Some(self.rendered("ADDED", entry.value(), entry.revision())),
             (true, true) => Some(self.shared(event, "MODIFIED")),
             (true, false) if event.kind() == EventKind::Delete => Some(self.shared(event, "DELETED")),
             // It went out of the selection: its last state inside, at the revision of the change.
             (true, false) => {
                 let last = parse(event.previous()?.value());
                 let stamped = Canonical::of(&last).stamped(&event.revision().to_string());
-                Some(self.rendered("DELETED", &stamped))
+                Some(self.rendered("DELETED", &stamped, event.revision()))
             }
         }
     }
 
     fn shared(&mut self, event: &Arc<Event<Head>>, kind: &'static str) -> Bytes {
         let slot = match self.form {
-            Form::Object if !self.call.resource.is_view() => FULL,
+            Form::Object if self.call.resource.sends_as_stored(event.revision()) => FULL,
             Form::Metadata(MetaVersion::V1, _) => METADATA,
-            _ => return self.rendered(kind, event.entry().value()),
+            _ => return self.rendered(kind, event.entry().value(), event.revision()),
         };
         let event = event.clone();
-        event.frame(slot, || self.rendered(kind, event.entry().value()))
+        event.frame(slot, || self.rendered(kind, event.entry().value(), event.revision()))
     }
 
-    fn rendered(&mut self, kind: &str, stored: &Bytes) -> Bytes {
+    fn rendered(&mut self, kind: &str, stored: &Bytes, at: Revision) -> Bytes {
         match (self.form, self.style) {
             (Form::Table(_), Some(style)) => frame(kind, &to_bytes(&self.table(stored, style))),
             (Form::Metadata(version, _), _) => {
                 frame(kind, &to_bytes(&table::partial(parse(stored), version)))
             }
-            _ => frame(kind, &render::versioned(&self.call.resource, stored)),
+            _ => frame(kind, &render::versioned(&self.call.resource, stored, at)),
         }
     }
 
@@ -330,7 +343,7 @@ impl Watcher {
         let bytes: Bytes = to_bytes(&object).into();
         match self.form {
             Form::Object => frame("BOOKMARK", &bytes),
-            _ => self.rendered("BOOKMARK", &bytes),
+            _ => self.rendered("BOOKMARK", &bytes, revision),
         }
     }
 }

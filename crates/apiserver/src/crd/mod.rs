@@ -1,0 +1,13 @@
+//! CustomResourceDefinitions: reading one, checking it, and what it makes the server serve.
+
+mod check;
+mod definition;
+pub(crate) mod serve;
+
+pub(crate) use check::check;
+pub(crate) use definition::{PrinterColumn, Scale, Version};
+
+/// The keyspace of definitions, below a logical cluster.
+pub(crate) const SPACE: &str = "customresourcedefinitions.apiextensions.k8s.io";
+/// Holds a definition until its objects are gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";

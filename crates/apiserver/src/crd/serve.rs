@@ -1,0 +1,340 @@
+//! From the definitions that are stored to the kinds that are served: which names are accepted, and what each version
+//! of a kind looks like. A pure function of the definitions, so that a kind is served the moment its definition is.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bellwether_store::Revision;
+use serde_json::{Map, Value, json};
+
+use super::definition::{Definition, Names, Version, priority};
+use crate::field::FieldError;
+use crate::object::{Meta, Object, set};
+use crate::registry::{
+    Change, Registry, Resource, Rules, Scope, Storage, Subresource, Typing, group_version,
+};
+use crate::selector::Selectable;
+use crate::table::{Column, age, name};
+
+/// A stored definition.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    pub(crate) name: Arc<str>,
+    pub(crate) created: Revision,
+    pub(crate) revision: Revision,
+    /// Nothing, if it cannot be served.
+    definition: Option<Arc<Definition>>,
+    pub(crate) deleting: bool,
+}
+
+impl Stored {
+    /// Reads a stored definition.
+    pub(crate) fn read(entry: &crate::collection::Stored) -> Self {
+        let object = crate::object::parse(entry.value());
+        let spec = object.get("spec").and_then(Value::as_object);
+        let definition = spec.and_then(|spec| Definition::read(spec, entry.revision()));
+        Self {
+            name: entry.path().clone(),
+            created: entry.created(),
+            revision: entry.revision(),
+            definition: definition.map(Arc::new),
+            deleting: object.is_being_deleted(),
+        }
+    }
+}
+
+/// What became of a definition's names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Acceptance {
+    Accepted(Names),
+    /// The reason and the words of the condition.
+    Refused {
+        reason: &'static str,
+        message: String,
+    },
+}
+
+/// What the definitions make of a registry.
+pub(crate) struct Served {
+    pub(crate) registry: Registry,
+    pub(crate) acceptances: BTreeMap<Arc<str>, Acceptance>,
+}
+
+/// The built-in kinds, and those that definitions add. Older definitions keep names that newer ones also want.
+pub(crate) fn serve(builtins: &Registry, definitions: &[Stored]) -> Served {
+    let mut by_age: Vec<&Stored> = definitions.iter().collect();
+    by_age.sort_by_key(|stored| stored.created);
+    let mut taken: Vec<(String, Names)> = Vec::new();
+    let mut acceptances = BTreeMap::new();
+    let mut accepted: Vec<(&Stored, &Definition)> = Vec::new();
+    for stored in by_age {
+        let Some(definition) = &stored.definition else { continue };
+        let others = taken.iter().filter(|(group, _)| *group == definition.group).map(|(_, names)| names);
+        let acceptance = accept(&definition.names, others);
+        if let Acceptance::Accepted(names) = &acceptance {
+            taken.push((definition.group.clone(), names.clone()));
+            accepted.push((stored, definition));
+        }
+        acceptances.insert(stored.name.clone(), acceptance);
+    }
+    accepted.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+    let custom = accepted.into_iter().flat_map(|(stored, definition)| resources(stored, definition));
+    Served { registry: builtins.with(custom.map(Arc::new).collect()), acceptances }
+}
+
+fn accept<'n>(wanted: &Names, others: impl Iterator<Item = &'n Names>) -> Acceptance {
+    for other in others {
+        let called = [&other.plural, &other.singular].into_iter().chain(&other.short_names);
+        let called: Vec<&String> = called.collect();
+        let kinds = [&other.kind, &other.list_kind];
+        let refused = |reason, name: &str| Acceptance::Refused {
+            reason,
+            message: format!("{name:?} is already in use"),
+        };
+        if called.contains(&&wanted.plural) {
+            return refused("PluralConflict", &wanted.plural);
+        }
+        if called.contains(&&wanted.singular) {
+            return refused("SingularConflict", &wanted.singular);
+        }
+        if let Some(short) = wanted.short_names.iter().find(|short| called.contains(short)) {
+            return refused("ShortNamesConflict", short);
+        }
+        if kinds.contains(&&wanted.kind) {
+            return refused("KindConflict", &wanted.kind);
+        }
+        if kinds.contains(&&wanted.list_kind) {
+            return refused("ListKindConflict", &wanted.list_kind);
+        }
+    }
+    Acceptance::Accepted(wanted.clone())
+}
+
+/// One resource a served version, the highest first.
+fn resources(stored: &Stored, definition: &Definition) -> Vec<Resource> {
+    let Some(storage) = definition.storage() else { return Vec::new() };
+    let mut versions: Vec<&Version> = definition.versions.iter().filter(|version| version.served).collect();
+    versions.sort_by_key(|version| Reverse(priority(&version.name)));
+    versions.into_iter().map(|version| resource(stored, definition, version, storage)).collect()
+}
+
+fn resource(stored: &Stored, definition: &Definition, version: &Version, storage: &Version) -> Resource {
+    let names = &definition.names;
+    let mut columns = vec![name()];
+    if version.columns.is_empty() {
+        columns.push(age());
+    }
+    columns.extend(version.columns.iter().map(Column::printer));
+    let selectable = version.selectable.iter();
+    Resource {
+        group: definition.group.clone(),
+        version: version.name.clone(),
+        kind: names.kind.clone(),
+        list_kind: names.list_kind.clone(),
+        plural: names.plural.clone(),
+        singular: names.singular.clone(),
+        short_names: names.short_names.clone(),
+        categories: names.categories.clone(),
+        scope: if definition.namespaced { Scope::Namespaced } else { Scope::Cluster },
+        subresources: subresources(version),
+        scale: version.scale.clone(),
+        typing: Typing::Custom(Arc::new(version.clone())),
+        storage: Storage {
+            space: stored.name.to_string(),
+            api_version: group_version(&definition.group, &storage.name),
+            typing: Typing::Custom(Arc::new(storage.clone())),
+        },
+        view: &[],
+        rules: Rules {
+            unconditional_update: false,
+            counts_generations: true,
+            default,
+            prepare_create,
+            prepare_update,
+            validate,
+            closed_to_new: stored.deleting,
+            ..Rules::default()
+        },
+        selectable: selectable
+            .map(|field| Selectable::found(field.label.clone(), field.path.clone()))
+            .collect(),
+        columns,
+        deprecation: version.deprecation.clone(),
+    }
+}
+
+fn subresources(version: &Version) -> Vec<Subresource> {
+    let status = version.status.then_some(Subresource::Status);
+    status.into_iter().chain(version.scale.as_ref().map(|_| Subresource::Scale)).collect()
+}
+
+fn custom(resource: &Resource) -> Option<&Version> {
+    match &resource.typing {
+        Typing::Custom(version) => Some(version),
+        Typing::Builtin(_) => None,
+    }
+}
+
+fn default(object: &mut Object, resource: &Resource) {
+    if let Some(version) = custom(resource) {
+        version.schema.default_object(object);
+    }
+}
+
+/// A new object has no status yet, if status has an endpoint of its own.
+fn prepare_create(object: &mut Object, resource: &Resource) {
+    if custom(resource).is_some_and(|version| version.status) {
+        object.remove("status");
+    }
+}
+
+fn prepare_update(object: &mut Object, change: Change<'_>) {
+    if !custom(change.resource).is_some_and(|version| version.status) {
+        return;
+    }
+    if change.subresource != Some(Subresource::Status) {
+        change.keep(object, "status");
+        return;
+    }
+    // All but the status stays as it is stored.
+    let status = object.remove("status");
+    let revision = object.meta_str("resourceVersion").to_owned();
+    *object = change.old.cloned().unwrap_or_default();
+    object.remove("status");
+    if let Some(status) = status {
+        object.insert("status".into(), status);
+    }
+    object.meta_mut().insert("resourceVersion".into(), revision.into());
+}
+
+fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
+    custom(change.resource).map(|version| version.schema.validate(object)).unwrap_or_default()
+}
+
+/// The conditions and names of a definition's status, given what became of its names.
+pub(crate) fn status(
+    old: &Map<String, Value>,
+    acceptance: &Acceptance,
+    deleting: bool,
+    now: &str,
+) -> Map<String, Value> {
+    let mut status = old.clone();
+    let before = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let was_established =
+        before.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+    let mut conditions = before.clone();
+    let (accepted, established) = match acceptance {
+        Acceptance::Accepted(names) => {
+            status.insert("acceptedNames".into(), accepted_names(names));
+            (
+                ("True", "NoConflicts", "no conflicts found".to_owned()),
+                ("True", "InitialNamesAccepted", "the initial names have been accepted".to_owned()),
+            )
+        }
+        Acceptance::Refused { reason, message } => (
+            ("False", *reason, message.clone()),
+            if was_established {
+                ("True", "InitialNamesAccepted", "the initial names have been accepted".to_owned())
+            } else {
+                ("False", "NotAccepted", "not all names are accepted".to_owned())
+            },
+        ),
+    };
+    upsert(&mut conditions, "NamesAccepted", accepted, now);
+    upsert(&mut conditions, "Established", established, now);
+    if deleting {
+        let words = "CustomResource deletion is in progress".to_owned();
+        upsert(&mut conditions, "Terminating", ("True", "InstanceDeletionInProgress", words), now);
+    }
+    status.insert("conditions".into(), conditions.into());
+    status
+}
+
+fn accepted_names(names: &Names) -> Value {
+    let mut value = json!({
+        "kind": names.kind, "listKind": names.list_kind, "plural": names.plural, "singular": names.singular,
+    });
+    if !names.short_names.is_empty() {
+        set(&mut value, "shortNames", json!(names.short_names));
+    }
+    if !names.categories.is_empty() {
+        set(&mut value, "categories", json!(names.categories));
+    }
+    value
+}
+
+fn upsert(
+    conditions: &mut Vec<Value>,
+    kind: &str,
+    (status, reason, message): (&str, &str, String),
+    now: &str,
+) {
+    let old = conditions.iter_mut().find(|condition| condition["type"] == kind);
+    let since = match &old {
+        Some(old) if old["status"] == status => old["lastTransitionTime"].clone(),
+        _ => now.into(),
+    };
+    let condition = json!({
+        "type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
+    });
+    match old {
+        Some(old) => *old = condition,
+        None => conditions.push(condition),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(name: &str, created: u64, change: impl FnOnce(&mut Value)) -> Stored {
+        let mut spec = json!({
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        });
+        change(&mut spec);
+        Stored {
+            name: name.into(),
+            created: Revision(created),
+            revision: Revision(created),
+            definition: Definition::read(spec.as_object().unwrap(), Revision(created)).map(Arc::new),
+            deleting: false,
+        }
+    }
+
+    #[test]
+    fn a_definition_serves_its_versions_the_highest_first() {
+        let definitions = [stored("widgets.example.com", 1, |spec| {
+            spec["versions"] = json!([
+                {"name": "v1alpha1", "served": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
+                {"name": "v2", "served": false, "schema": {"openAPIV3Schema": {"type": "object"}}},
+                {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
+            ]);
+        })];
+        let served = serve(&Registry::new(Vec::new()), &definitions);
+        let versions: Vec<&str> =
+            served.registry.all().iter().map(|resource| resource.version.as_str()).collect();
+        assert_eq!(versions, ["v1", "v1alpha1"]);
+    }
+
+    #[test]
+    fn the_older_definition_keeps_a_name_that_two_want() {
+        let definitions = [
+            stored("gadgets.example.com", 2, |spec| spec["names"]["plural"] = "gadgets".into()),
+            stored("widgets.example.com", 1, |_| {}),
+        ];
+        let served = serve(&Registry::new(Vec::new()), &definitions);
+        assert!(matches!(served.acceptances["widgets.example.com"], Acceptance::Accepted(_)));
+        assert_eq!(
+            served.acceptances["gadgets.example.com"],
+            Acceptance::Refused {
+                reason: "SingularConflict",
+                message: "\"widget\" is already in use".into()
+            }
+        );
+        assert_eq!(served.registry.all().len(), 1);
+    }
+}

@@ -1,0 +1,134 @@
+//! `/scale`: how many there should be and how many there are, of whatever kind, in one form that autoscalers know.
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::{Call, render};
+use crate::body::Body;
+use crate::collection::UpdateRequest;
+use crate::crd::Scale;
+use crate::decode::decode;
+use crate::field::FieldError;
+use crate::negotiate::{Accepted, Encoding, PatchKind};
+use crate::object::{Meta, Object, lookup, set};
+use crate::options::WriteOptions;
+use crate::status::{Answer, Qualified, Refusal};
+
+const KIND: Qualified<'static> = Qualified { group: "autoscaling", name: "Scale" };
+
+pub(super) async fn get(call: &Call, accepted: Accepted) -> Answer<Response<Body>> {
+    let at = call.location()?;
+    let stored =
+        call.collection().find(at).ok_or_else(|| Refusal::not_found(call.resource.qualified(), at.name))?;
+    let object = call.resource.to_served(crate::object::parse(stored.value()));
+    Ok(answer(call, &document(paths(call)?, &object), accepted))
+}
+
+/// What the client wants the scale to be: all of it, or a change of it.
+pub(super) enum Wanted {
+    Whole,
+    Patched(PatchKind),
+}
+
+pub(super) async fn update(
+    call: &Call,
+    encoding: Encoding,
+    bytes: &Bytes,
+    wanted: Wanted,
+    options: WriteOptions,
+    accepted: Accepted,
+) -> Answer<Response<Body>> {
+    let sent = decode(bytes, encoding).map_err(Refusal::bad_request)?.value;
+    let paths = paths(call)?;
+    let request = UpdateRequest { effect: options.effect, subresource: None };
+    let written = call
+        .collection()
+        .update(call.location()?, request, |old| {
+            let Some(old) = old else {
+                let name = call.name.as_deref().unwrap_or_default();
+                return Err(Refusal::not_found(call.resource.qualified(), name));
+            };
+            let object = call.resource.to_served(old.clone());
+            let scale = match &wanted {
+                Wanted::Whole => sent.clone(),
+                Wanted::Patched(kind) => patched(document(paths, &object), *kind, &sent)?,
+            };
+            let mut object = call.resource.to_stored(object);
+            apply(paths, &scale, &mut object)?;
+            Ok(object)
+        })
+        .await?;
+    let object = call.resource.to_served(crate::object::parse(&written.bytes));
+    Ok(answer(call, &document(paths, &object), accepted))
+}
+
+fn paths(call: &Call) -> Answer<&Scale> {
+    call.resource.scale.as_ref().ok_or_else(Refusal::method_not_allowed)
+}
+
+fn answer(call: &Call, document: &Value, accepted: Accepted) -> Response<Body> {
+    let json = serde_json::to_vec(document).unwrap_or_default().into();
+    render::respond(call, StatusCode::OK, json, accepted.encoding)
+}
+
+fn document(paths: &Scale, object: &Object) -> Value {
+    let whole = Value::Object(object.clone());
+    let count = |path: &crate::jsonpath::JsonPath| {
+        path.find(&whole).first().and_then(|found| found.as_i64()).unwrap_or(0)
+    };
+    let mut metadata = Map::new();
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object.meta().and_then(|meta| meta.get(key)) {
+            metadata.insert(key.into(), value.clone());
+        }
+    }
+    let mut status = json!({"replicas": count(&paths.status_replicas)});
+    let selector = paths.label_selector.as_ref().and_then(|path| path.find(&whole).first().copied().cloned());
+    if let Some(Value::String(selector)) = selector {
+        set(&mut status, "selector", selector);
+    }
+    let replicas = count(&paths.spec_replicas);
+    let spec = if replicas == 0 { json!({}) } else { json!({"replicas": replicas}) };
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}
+
+fn patched(mut scale: Value, kind: PatchKind, patch: &Value) -> Answer<Value> {
+    match (kind, patch) {
+        (PatchKind::Json, Value::Array(operations)) => super::json_patch::apply(&mut scale, operations)?,
+        (PatchKind::Merge | PatchKind::Strategic, Value::Object(_)) => {
+            ::json_patch::merge(&mut scale, patch);
+        }
+        _ => return Err(Refusal::bad_request("error decoding patch: it has the wrong form")),
+    }
+    Ok(scale)
+}
+
+/// Sets the wanted count, if the author of the scale saw the object as it is.
+fn apply(paths: &Scale, scale: &Value, object: &mut Object) -> Answer<()> {
+    let Value::Object(scale) = scale else {
+        return Err(Refusal::bad_request("a Scale must be an object"));
+    };
+    let replicas = lookup(scale, "spec.replicas").and_then(Value::as_i64).unwrap_or(0);
+    if replicas < 0 {
+        let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+        return Err(Refusal::invalid(KIND, scale.name(), &[error]));
+    }
+    for key in ["uid", "resourceVersion"] {
+        if !scale.meta_str(key).is_empty() {
+            object.meta_mut().insert(key.into(), scale.meta_str(key).into());
+        }
+    }
+    let fields = paths.spec_replicas.fields().unwrap_or_default();
+    let Some((last, parents)) = fields.split_last() else { return Ok(()) };
+    let mut place = object;
+    for parent in parents {
+        let entry = place.entry(*parent).or_insert_with(|| Value::Object(Map::new()));
+        let Value::Object(inner) = entry else {
+            return Err(Refusal::internal(format!("{parent} is no object")));
+        };
+        place = inner;
+    }
+    place.insert((*last).to_owned(), replicas.into());
+    Ok(())
+}
