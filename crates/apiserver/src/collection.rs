@@ -11,7 +11,7 @@ use crate::kinds;
 use crate::meta;
 use crate::object::{Canonical, Head, Meta, Object, lookup, parse, text};
 use crate::options::{DeleteOptions, Effect, Preconditions, Propagation, parse_revision};
-use crate::registry::{Change, Resource, Subresource};
+use crate::registry::{Change, Generations, Resource, Subresource};
 use crate::server::{Cluster, Server};
 use crate::status::{Answer, Refusal};
 use crate::times;
@@ -159,7 +159,7 @@ impl Collection<'_> {
         let rules = &self.resource.rules;
         (rules.default)(object, self.resource);
         (rules.prepare_create)(object, self.resource);
-        if rules.counts_generations {
+        if rules.generations != Generations::None {
             object.set_generation(1);
         }
         let mut errors = meta::validate(object, self.resource);
@@ -220,7 +220,7 @@ impl Collection<'_> {
         let change = Change { resource: self.resource, old: Some(old), subresource: request.subresource };
         (rules.prepare_update)(&mut object, change);
         (rules.default)(&mut object, self.resource);
-        if rules.counts_generations && differs_beyond_status(&object, old) {
+        if counts(rules.generations, &object, old) {
             object.set_generation(old.generation() + 1);
         }
         let mut errors = meta::validate_update(&object, old);
@@ -451,6 +451,20 @@ fn unstamped(object: &Object) -> Bytes {
     let mut value = object.clone();
     value.meta_mut().remove("resourceVersion");
     serde_json::to_vec(&value).unwrap_or_default().into()
+}
+
+/// Whether a change counts as a new generation.
+fn counts(generations: Generations, object: &Object, old: &Object) -> bool {
+    fn annotations(object: &Object) -> Option<&Value> {
+        object.meta().and_then(|meta| meta.get("annotations"))
+    }
+    match generations {
+        Generations::None => false,
+        Generations::Content => differs_beyond_status(object, old),
+        Generations::ContentAndAnnotations => {
+            differs_beyond_status(object, old) || annotations(object) != annotations(old)
+        }
+    }
 }
 
 /// Whether anything but metadata and status changed.

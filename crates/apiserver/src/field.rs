@@ -13,6 +13,7 @@ pub(crate) enum Wrong {
     TooLong,
     TooMany,
     TypeInvalid,
+    NotFound,
 }
 
 impl Wrong {
@@ -27,6 +28,7 @@ impl Wrong {
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
             Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::NotFound => "FieldValueNotFound",
         }
     }
 
@@ -40,6 +42,7 @@ impl Wrong {
             Self::TooLong => "Too long",
             Self::TooMany => "Too many",
             Self::TypeInvalid => "Invalid value",
+            Self::NotFound => "Not found",
         }
     }
 }
@@ -76,6 +79,10 @@ impl FieldError {
 
     pub(crate) fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(Wrong::Duplicate, field, Some(value.into()), "")
+    }
+
+    pub(crate) fn not_found(field: impl Into<String>, value: impl Into<Value>) -> Self {
+        Self::new(Wrong::NotFound, field, Some(value.into()), "")
     }
 
     pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {

@@ -40,6 +40,7 @@ mod object;
 mod openapi;
 mod options;
 pub mod pki;
+mod quantity;
 mod registry;
 mod request;
 mod schema;

@@ -92,6 +92,16 @@ pub(crate) struct Storage {
     pub(crate) typing: Typing,
 }
 
+/// Which changes `metadata.generation` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generations {
+    /// The kind has no generation.
+    None,
+    /// Of everything but metadata and status.
+    Content,
+    ContentAndAnnotations,
+}
+
 /// What a kind allows and how it is prepared and checked. Objects come in their stored form.
 #[derive(Clone)]
 pub(crate) struct Rules {
@@ -106,8 +116,7 @@ pub(crate) struct Rules {
     pub(crate) cleanup_finalizer: Option<&'static str>,
     /// Nothing new may be made: the definition of the kind is being deleted.
     pub(crate) closed_to_new: bool,
-    /// Whether `metadata.generation` counts the changes of everything but metadata and status.
-    pub(crate) counts_generations: bool,
+    pub(crate) generations: Generations,
     /// All objects of a collection can be deleted at once.
     pub(crate) deletes_collections: bool,
     /// Finalizers without a domain must be the ones that Kubernetes itself has.
@@ -152,7 +161,7 @@ impl Default for Rules {
             returns_deleted: false,
             cleanup_finalizer: None,
             closed_to_new: false,
-            counts_generations: false,
+            generations: Generations::None,
             deletes_collections: true,
             qualified_finalizers: true,
             default: |_, _| {},

@@ -54,20 +54,67 @@ impl LabelSelector {
         }
     }
 
+    /// Reads the form that objects hold: `matchLabels` and `matchExpressions`.
+    pub(crate) fn of(selector: &Value) -> Self {
+        let labels = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+        let labels = labels.map(|(key, value)| Requirement {
+            key: key.clone(),
+            test: Test::In(vec![value.as_str().unwrap_or_default().to_owned()]),
+        });
+        let expressions = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
+        let expressions = expressions.filter_map(|expression| {
+            let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+            let values = values.filter_map(Value::as_str).map(str::to_owned).collect();
+            let test = match expression.get("operator").and_then(Value::as_str)? {
+                "In" => Test::In(values),
+                "NotIn" => Test::NotIn(values),
+                "Exists" => Test::Exists,
+                "DoesNotExist" => Test::Absent,
+                _ => return None,
+            };
+            Some(Requirement { key: expression.get("key")?.as_str()?.to_owned(), test })
+        });
+        let mut requirements: Vec<Requirement> = labels.chain(expressions).collect();
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Self(requirements)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether labels meet every requirement.
+    /// Whether the labels of a stored object meet every requirement.
     pub(crate) fn matches(&self, head: &Head) -> bool {
-        self.0.iter().all(|requirement| {
-            let value = head
-                .labels
-                .iter()
-                .find(|(key, _)| **key == *requirement.key)
-                .map(|(_, value)| value.as_ref());
-            requirement.holds(value)
+        self.holds(|wanted| {
+            head.labels.iter().find(|(key, _)| **key == *wanted).map(|(_, value)| value.as_ref())
         })
+    }
+
+    /// Whether labels, asked one by one, meet every requirement.
+    pub(crate) fn holds<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        self.0.iter().all(|requirement| requirement.holds(label(&requirement.key)))
+    }
+}
+
+impl std::fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, Requirement { key, test }) in self.0.iter().enumerate() {
+            if at > 0 {
+                f.write_str(",")?;
+            }
+            match test {
+                Test::In(values) => match values.as_slice() {
+                    [value] => write!(f, "{key}={value}")?,
+                    values => write!(f, "{key} in ({})", values.join(","))?,
+                },
+                Test::NotIn(values) => write!(f, "{key} notin ({})", values.join(","))?,
+                Test::Exists => f.write_str(key)?,
+                Test::Absent => write!(f, "!{key}")?,
+                Test::Greater(bound) => write!(f, "{key}>{bound}")?,
+                Test::Less(bound) => write!(f, "{key}<{bound}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -264,8 +311,8 @@ enum Selected {
 /// Where in the stored object the value of a field is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Source {
-    /// Dotted paths; the first with a value counts.
-    Paths(&'static [&'static str]),
+    /// Dotted paths, of which the first with a value counts, and what an absent value is taken for.
+    Paths(&'static [&'static str], &'static str),
     Path(JsonPath),
 }
 
@@ -278,7 +325,21 @@ pub(crate) struct Selectable {
 impl Selectable {
     /// A field of a built-in kind.
     pub(crate) const fn at(label: &'static str, paths: &'static [&'static str]) -> Self {
-        Self { label: Cow::Borrowed(label), source: Source::Paths(paths) }
+        Self::or(label, paths, "")
+    }
+
+    /// A field that is `false` when it is left out.
+    pub(crate) const fn flag(label: &'static str, paths: &'static [&'static str]) -> Self {
+        Self::or(label, paths, "false")
+    }
+
+    /// A field that is `0` when it is left out.
+    pub(crate) const fn number(label: &'static str, paths: &'static [&'static str]) -> Self {
+        Self::or(label, paths, "0")
+    }
+
+    const fn or(label: &'static str, paths: &'static [&'static str], otherwise: &'static str) -> Self {
+        Self { label: Cow::Borrowed(label), source: Source::Paths(paths, otherwise) }
     }
 
     /// A field that a CustomResourceDefinition names.
@@ -352,19 +413,19 @@ fn not_selectable(label: &str, selectable: &[Selectable]) -> String {
 
 impl Source {
     fn text(&self, object: &Value) -> String {
-        let found: Vec<&Value> = match (self, object) {
-            (Self::Paths(paths), Value::Object(object)) => {
-                paths.iter().filter_map(|path| lookup(object, path)).collect()
+        let (found, otherwise): (Vec<&Value>, &str) = match (self, object) {
+            (Self::Paths(paths, otherwise), Value::Object(object)) => {
+                (paths.iter().filter_map(|path| lookup(object, path)).collect(), otherwise)
             }
-            (Self::Paths(_), _) => Vec::new(),
-            (Self::Path(path), object) => path.find(object),
+            (Self::Paths(..), _) => (Vec::new(), ""),
+            (Self::Path(path), object) => (path.find(object), ""),
         };
         let texts = found.into_iter().map(|value| match value {
             Value::String(text) => text.clone(),
             Value::Null => String::new(),
             other => other.to_string(),
         });
-        texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
+        texts.into_iter().find(|text| !text.is_empty()).unwrap_or_else(|| otherwise.to_owned())
     }
 }
 

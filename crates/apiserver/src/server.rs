@@ -258,6 +258,7 @@ impl Server {
                 let Some(resource) = find(&registry, &at) else { return not_served(&registry, at.group) };
                 let resource: Arc<Resource> = resource.clone();
                 let timeout = request_timeout(&query)?;
+                let warnings = verbs::Warnings::default();
                 let call = verbs::Call {
                     server: self.clone(),
                     cluster,
@@ -268,12 +269,13 @@ impl Server {
                     subresource: at.subresource.map(str::to_owned),
                     query,
                     parts,
-                    warnings: Vec::new(),
+                    warnings: warnings.clone(),
                 };
-                match tokio::time::timeout(timeout, verbs::answer(call, body)).await {
-                    Ok(answer) => answer,
-                    Err(_) => Err(Refusal::timeout("request did not complete within the allotted timeout")),
-                }
+                let answer = tokio::time::timeout(timeout, verbs::answer(call, body)).await;
+                let late = |_| Err(Refusal::timeout("request did not complete within the allotted timeout"));
+                let mut response = answer.unwrap_or_else(late).unwrap_or_else(Refusal::into_response);
+                warnings.write(response.headers_mut());
+                Ok(response)
             }
             Target::Health { .. } | Target::Unknown => Ok(page_not_found()),
         }

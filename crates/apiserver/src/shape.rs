@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::object::Object;
+use crate::quantity::Quantity;
 use crate::strategic::{FieldMerge, Merging};
 use crate::times;
 
@@ -150,6 +151,11 @@ impl Shapes {
         let object = walk.conform_struct(type_name, object)?;
         Ok(Conformed { object, unknown: walk.unknown })
     }
+}
+
+/// A quantity in its one form.
+fn canonical(text: &str) -> Result<Value, String> {
+    Quantity::read(text).map(|quantity| quantity.to_string().into())
 }
 
 /// A type by its name, for strategic merges.
@@ -320,7 +326,7 @@ impl<'s> Walk<'s> {
 
     fn conform_plain(&mut self, place: Place<'_>, plain: Plain, value: Value) -> Result<Value, String> {
         let fits = match (plain, &value) {
-            (Plain::Text | Plain::Quantity | Plain::Duration, Value::String(_))
+            (Plain::Text | Plain::Duration, Value::String(_))
             | (Plain::Bool, Value::Bool(_))
             | (Plain::Float64, Value::Number(_))
             | (
@@ -333,7 +339,8 @@ impl<'s> Walk<'s> {
                 _,
             ) => true,
             // A quantity may be written as a number; it is kept as text.
-            (Plain::Quantity, Value::Number(number)) => return Ok(number.to_string().into()),
+            (Plain::Quantity, Value::Number(number)) => return canonical(&number.to_string()),
+            (Plain::Quantity, Value::String(text)) => return canonical(text),
             (Plain::Int32, Value::Number(number)) => {
                 number.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
             }

@@ -32,23 +32,34 @@ enum Cell {
 impl Column {
     /// A column that is always shown.
     pub(crate) const fn text(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> Self {
-        Self::computed(name, "", 0, cell)
+        Self::computed(name, "string", "", 0, cell)
+    }
+
+    /// A column of whole numbers.
+    pub(crate) const fn integer(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> Self {
+        Self::computed(name, "integer", "", 0, cell)
+    }
+
+    /// A column of yes and no.
+    pub(crate) const fn boolean(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> Self {
+        Self::computed(name, "boolean", "", 0, cell)
     }
 
     /// A column that only wide output shows.
     pub(crate) const fn wide(name: &'static str, cell: fn(&Object, Timestamp) -> Value) -> Self {
-        Self::computed(name, "", 1, cell)
+        Self::computed(name, "string", "", 1, cell)
     }
 
     const fn computed(
         name: &'static str,
+        kind: &'static str,
         format: &'static str,
         priority: i64,
         cell: fn(&Object, Timestamp) -> Value,
     ) -> Self {
         Self {
             name: Cow::Borrowed(name),
-            kind: Cow::Borrowed("string"),
+            kind: Cow::Borrowed(kind),
             format: Cow::Borrowed(format),
             description: Cow::Borrowed(""),
             priority,
@@ -115,12 +126,17 @@ fn text_of(value: &Value) -> String {
 
 /// The column every table begins with.
 pub(crate) const fn name() -> Column {
-    Column::computed("Name", "name", 0, |object, _| object.name().into())
+    Column::computed("Name", "string", "name", 0, |object, _| object.name().into())
 }
 
 /// How long ago the object was made.
 pub(crate) const fn age() -> Column {
     Column::text("Age", |object, now| times::age(object.meta_str("creationTimestamp"), now).into())
+}
+
+/// When the object was made.
+pub(crate) const fn created_at() -> Column {
+    Column::text("Created At", |object, _| object.meta_str("creationTimestamp").into())
 }
 
 /// How much of each object a row carries along.

@@ -12,7 +12,7 @@ use super::definition::{Definition, Names, Version, priority};
 use crate::field::FieldError;
 use crate::object::{Meta, Object, set};
 use crate::registry::{
-    Change, Registry, Resource, Rules, Scope, Storage, Subresource, Typing, group_version,
+    Change, Generations, Registry, Resource, Rules, Scope, Storage, Subresource, Typing, group_version,
 };
 use crate::selector::Selectable;
 use crate::table::{Column, age, name};
@@ -148,7 +148,7 @@ fn resource(stored: &Stored, definition: &Definition, version: &Version, storage
         view: &[],
         rules: Rules {
             unconditional_update: false,
-            counts_generations: true,
+            generations: Generations::Content,
             default,
             prepare_create,
             prepare_update,

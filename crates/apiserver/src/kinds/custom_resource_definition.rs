@@ -6,18 +6,15 @@ use super::keep_status_apart;
 use crate::crd;
 use crate::field::FieldError;
 use crate::object::{Meta, Object, text};
-use crate::registry::{Change, Resource, Rules, Subresource};
-use crate::table::{Column, name};
+use crate::registry::{Change, Generations, Resource, Rules, Subresource};
+use crate::table::{created_at, name};
 
 pub(super) fn own(resource: Resource) -> Resource {
     Resource {
-        columns: vec![
-            name(),
-            Column::text("Created At", |object, _| object.meta_str("creationTimestamp").into()),
-        ],
+        columns: vec![name(), created_at()],
         rules: Rules {
             unconditional_update: false,
-            counts_generations: true,
+            generations: Generations::Content,
             cleanup_finalizer: Some(crd::CLEANUP),
             default,
             prepare_create,

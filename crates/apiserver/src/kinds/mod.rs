@@ -1,16 +1,28 @@
 //! The built-in kinds: what each is called, and the rules that are its own.
 
+mod cells;
 mod config_map;
 mod custom_resource_definition;
+mod defaults;
+mod endpoints;
 mod event;
+mod job;
 mod lease;
 mod namespace;
+mod node;
+mod pod;
+mod pod_spec;
+mod pod_state;
+mod policy;
 mod secret;
 mod service;
 mod service_account;
+mod workload;
 
 use serde_json::{Value, json};
 
+use crate::crd::Scale;
+use crate::jsonpath::JsonPath;
 use crate::object::Object;
 use crate::registry::{Change, Registry, Resource, Rules, Scope, Storage, Subresource, Typing};
 use crate::shape::{BUILTINS, ResourceData};
@@ -74,14 +86,29 @@ pub(crate) fn builtins() -> Registry {
 fn own(group: &str, kind: &str) -> Option<fn(Resource) -> Resource> {
     Some(match (group, kind) {
         ("", "ConfigMap") => config_map::own,
+        ("", "Endpoints") => endpoints::endpoints,
         ("", "Event") => event::core,
+        ("", "LimitRange") => policy::limit_range,
         ("", "Namespace") => namespace::own,
+        ("", "Node") => node::own,
+        ("", "Pod") => pod::own,
+        ("", "PodTemplate") => pod::template,
+        ("", "ResourceQuota") => policy::resource_quota,
         ("", "Secret") => secret::own,
         ("", "Service") => service::own,
         ("", "ServiceAccount") => service_account::own,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => custom_resource_definition::own,
+        ("apps", "DaemonSet") => workload::daemon_set,
+        ("apps", "Deployment") => workload::deployment,
+        ("apps", "ReplicaSet") => workload::replica_set,
+        ("apps", "StatefulSet") => workload::stateful_set,
+        ("batch", "CronJob") => job::cron_job,
+        ("batch", "Job") => job::job,
         ("coordination.k8s.io", "Lease") => lease::own,
+        ("discovery.k8s.io", "EndpointSlice") => endpoints::slice,
         ("events.k8s.io", "Event") => event::events,
+        ("policy", "PodDisruptionBudget") => policy::disruption_budget,
+        ("scheduling.k8s.io", "PriorityClass") => policy::priority_class,
         _ => return None,
     })
 }
@@ -96,6 +123,7 @@ fn describe(data: &'static ResourceData) -> Option<Resource> {
     let subresource = |name: &str| match name {
         "status" => Some(Subresource::Status),
         "finalize" => Some(Subresource::Finalize),
+        "scale" => Some(Subresource::Scale),
         _ => None,
     };
     Some(Resource {
@@ -122,6 +150,23 @@ fn describe(data: &'static ResourceData) -> Option<Resource> {
         columns: Vec::new(),
         deprecation: None,
     })
+}
+
+/// Where the kinds that can be scaled keep their numbers.
+fn scale() -> Option<Scale> {
+    Some(Scale {
+        spec_replicas: JsonPath::read(".spec.replicas").ok()?,
+        status_replicas: JsonPath::read(".status.replicas").ok()?,
+        label_selector: JsonPath::read(".spec.selector").ok(),
+    })
+}
+
+/// A new object has the status of one that nobody has looked at yet.
+fn blank_status(object: &mut Object, resource: &Resource) {
+    object.remove("status");
+    if let Ok(conformed) = resource.conform_stored(object.clone()) {
+        *object = conformed.object;
+    }
 }
 
 /// For kinds with a status: each endpoint changes its own part only.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::cells::{joined, or_none, pairs};
 use super::keep_status_apart;
 use crate::field::FieldError;
 use crate::names::{self, NameRule};
@@ -31,11 +32,11 @@ pub(super) fn own(resource: Resource) -> Resource {
         columns: vec![
             name(),
             Column::text("Type", |object, _| text(object, "spec.type").into()),
-            Column::text("Cluster-IP", |object, _| or_none(text(object, "spec.clusterIP").into())),
+            Column::text("Cluster-IP", |object, _| or_none(text(object, "spec.clusterIP"))),
             Column::text("External-IP", |object, _| or_none(external(object))),
             Column::text("Port(s)", |object, _| or_none(ports(object))),
             age(),
-            Column::wide("Selector", |object, _| or_none(selector(object))),
+            Column::wide("Selector", |object, _| or_none(pairs(lookup(object, "spec.selector")))),
         ],
         rules,
         ..resource
@@ -146,10 +147,6 @@ fn validate_target(target: Option<&Value>, field: &str, errors: &mut Vec<FieldEr
     }
 }
 
-fn or_none(text: String) -> Value {
-    if text.is_empty() { "<none>".into() } else { text.into() }
-}
-
 fn external(object: &Object) -> String {
     match text(object, "spec.type") {
         "ExternalName" => text(object, "spec.externalName").into(),
@@ -167,18 +164,4 @@ fn ports(object: &Object) -> String {
             node => format!("{}:{node}/{protocol}", number("port")),
         }
     })
-}
-
-fn joined(list: Option<&Value>, show: impl Fn(&Value) -> String) -> String {
-    let items = list.and_then(Value::as_array);
-    items.into_iter().flatten().map(show).collect::<Vec<_>>().join(",")
-}
-
-fn selector(object: &Object) -> String {
-    let map = lookup(object, "spec.selector").and_then(Value::as_object);
-    let pairs = map.into_iter().flatten();
-    pairs
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect::<Vec<_>>()
-        .join(",")
 }

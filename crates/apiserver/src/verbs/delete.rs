@@ -26,7 +26,7 @@ pub(super) async fn delete(
         Deleted::Gone(bytes) => {
             let object = parse(&bytes);
             let status = gone(call.resource.qualified(), object.name(), object.uid());
-            Ok(render::respond(call, StatusCode::OK, status, accepted.encoding))
+            Ok(render::respond(StatusCode::OK, status, accepted.encoding))
         }
     }
 }

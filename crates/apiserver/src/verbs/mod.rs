@@ -8,6 +8,7 @@ mod patch;
 mod read;
 mod render;
 mod scale;
+mod warnings;
 mod watch;
 mod write;
 
@@ -29,6 +30,7 @@ use crate::server::{Cluster, Server};
 use crate::status::{Answer, Refusal};
 
 pub(crate) use render::to_yaml;
+pub(crate) use warnings::Warnings;
 
 /// A request on a resource, with everything that is known before its body is read.
 pub(crate) struct Call {
@@ -44,7 +46,7 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) parts: Parts,
     /// What the client is told beside the answer.
-    pub(crate) warnings: Vec<String>,
+    pub(crate) warnings: Warnings,
 }
 
 impl Call {
@@ -82,7 +84,7 @@ where
         },
     };
     let accepted = call.accepted()?;
-    call.warnings.extend(call.resource.deprecation.clone());
+    call.warnings.add(call.resource.deprecation.clone());
     check_form(&call, accepted.form)?;
     match (call.parts.method.clone(), call.name.is_some(), subresource) {
         (Method::GET | Method::HEAD, true, None | Some(Subresource::Status)) => {

@@ -39,7 +39,6 @@ pub(super) async fn patch(
     accepted: Accepted,
 ) -> Answer<Response<Body>> {
     let patch = read_patch(kind, bytes)?;
-    let mut warnings = Vec::new();
     let at = call.location()?;
     if call.collection().find(at).is_none() {
         return Err(Refusal::not_found(call.resource.qualified(), at.name));
@@ -52,16 +51,15 @@ pub(super) async fn patch(
                 return Err(Refusal::not_found(call.resource.qualified(), at.name));
             };
             let patched = apply(&patch, &call.resource.typing, call.resource.to_served(old.clone()))?;
-            let Conformed { mut object, warnings: odd } = conform(call, patched, options.validation)
+            let Conformed { mut object, warnings } = conform(call, patched, options.validation)
                 .map_err(|misfit| Refusal::misfit_after_patch(misfit.why()))?;
-            warnings = odd;
+            call.warnings.add(warnings);
             check_name(call, &object)?;
             settle_namespace(call, &mut object)?;
             check_uid(call, &object, old)?;
             Ok(object)
         })
         .await?;
-    call.warnings.extend(warnings);
     render::one(call, StatusCode::OK, &written.bytes, accepted)
 }
 

@@ -222,7 +222,7 @@ pub(super) fn render(call: &Call, page: Page, accepted: Accepted) -> Answer<Resp
     match accepted.form {
         Form::Object if accepted.encoding == Encoding::Json => {
             let body = list_body(resource, page);
-            Ok(render::with_headers(call, StatusCode::OK, body, Encoding::Json))
+            Ok(render::with_headers(StatusCode::OK, body, Encoding::Json))
         }
         Form::Object => {
             let items: Vec<Value> =
@@ -233,7 +233,7 @@ pub(super) fn render(call: &Call, page: Page, accepted: Accepted) -> Answer<Resp
                 "metadata": page.metadata(),
                 "items": items,
             });
-            Ok(respond(call, &list, accepted))
+            Ok(respond(&list, accepted))
         }
         Form::Metadata(version, _) => {
             let items: Vec<Value> =
@@ -244,21 +244,21 @@ pub(super) fn render(call: &Call, page: Page, accepted: Accepted) -> Answer<Resp
                 "metadata": page.metadata(),
                 "items": items,
             });
-            Ok(respond(call, &list, accepted))
+            Ok(respond(&list, accepted))
         }
         Form::Table(version) => {
             let style = render::style(call, version)?;
             let rows =
                 page.entries.iter().map(|entry| table::row(resource, parse(entry.value()), style)).collect();
             let table = table::table(version, page.metadata(), table::columns(resource), rows);
-            Ok(respond(call, &table, accepted))
+            Ok(respond(&table, accepted))
         }
     }
 }
 
-fn respond(call: &Call, value: &Value, accepted: Accepted) -> Response<Body> {
+fn respond(value: &Value, accepted: Accepted) -> Response<Body> {
     let json = serde_json::to_vec(value).unwrap_or_default().into();
-    render::respond(call, StatusCode::OK, json, accepted.encoding)
+    render::respond(StatusCode::OK, json, accepted.encoding)
 }
 
 /// The segments of a list, spliced from stored bytes as the client takes them.

@@ -67,11 +67,11 @@ pub(super) fn one_at(
             serde_json::to_vec(&table).unwrap_or_default().into()
         }
     };
-    Ok(respond(call, status, bytes, accepted.encoding))
+    Ok(respond(status, bytes, accepted.encoding))
 }
 
 /// JSON bytes as an answer in the encoding that the client accepts.
-pub(super) fn respond(call: &Call, status: StatusCode, json: Bytes, encoding: Encoding) -> Response<Body> {
+pub(super) fn respond(status: StatusCode, json: Bytes, encoding: Encoding) -> Response<Body> {
     let body = match encoding {
         Encoding::Json => Body::Chunks([json, Bytes::from_static(b"\n")].into()),
         Encoding::Yaml => {
@@ -79,16 +79,11 @@ pub(super) fn respond(call: &Call, status: StatusCode, json: Bytes, encoding: En
             Body::from(to_yaml(&value).into_bytes())
         }
     };
-    with_headers(call, status, body, encoding)
+    with_headers(status, body, encoding)
 }
 
 /// A body with the headers of an answer.
-pub(super) fn with_headers(
-    call: &Call,
-    status: StatusCode,
-    body: Body,
-    encoding: Encoding,
-) -> Response<Body> {
+pub(super) fn with_headers(status: StatusCode, body: Body, encoding: Encoding) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let media = match encoding {
@@ -97,11 +92,5 @@ pub(super) fn with_headers(
     };
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-    for warning in &call.warnings {
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            headers.append(header::WARNING, value);
-        }
-    }
     response
 }

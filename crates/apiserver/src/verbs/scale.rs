@@ -13,6 +13,7 @@ use crate::field::FieldError;
 use crate::negotiate::{Accepted, Encoding, PatchKind};
 use crate::object::{Meta, Object, lookup, set};
 use crate::options::WriteOptions;
+use crate::selector::LabelSelector;
 use crate::status::{Answer, Qualified, Refusal};
 
 const KIND: Qualified<'static> = Qualified { group: "autoscaling", name: "Scale" };
@@ -22,7 +23,7 @@ pub(super) async fn get(call: &Call, accepted: Accepted) -> Answer<Response<Body
     let stored =
         call.collection().find(at).ok_or_else(|| Refusal::not_found(call.resource.qualified(), at.name))?;
     let object = call.resource.to_served(crate::object::parse(stored.value()));
-    Ok(answer(call, &document(paths(call)?, &object), accepted))
+    Ok(answer(&document(paths(call)?, &object), accepted))
 }
 
 /// What the client wants the scale to be: all of it, or a change of it.
@@ -60,16 +61,16 @@ pub(super) async fn update(
         })
         .await?;
     let object = call.resource.to_served(crate::object::parse(&written.bytes));
-    Ok(answer(call, &document(paths, &object), accepted))
+    Ok(answer(&document(paths, &object), accepted))
 }
 
 fn paths(call: &Call) -> Answer<&Scale> {
     call.resource.scale.as_ref().ok_or_else(Refusal::method_not_allowed)
 }
 
-fn answer(call: &Call, document: &Value, accepted: Accepted) -> Response<Body> {
+fn answer(document: &Value, accepted: Accepted) -> Response<Body> {
     let json = serde_json::to_vec(document).unwrap_or_default().into();
-    render::respond(call, StatusCode::OK, json, accepted.encoding)
+    render::respond(StatusCode::OK, json, accepted.encoding)
 }
 
 fn document(paths: &Scale, object: &Object) -> Value {
@@ -85,8 +86,10 @@ fn document(paths: &Scale, object: &Object) -> Value {
     }
     let mut status = json!({"replicas": count(&paths.status_replicas)});
     let selector = paths.label_selector.as_ref().and_then(|path| path.find(&whole).first().copied().cloned());
-    if let Some(Value::String(selector)) = selector {
-        set(&mut status, "selector", selector);
+    match selector {
+        Some(Value::String(text)) => set(&mut status, "selector", text),
+        Some(whole @ Value::Object(_)) => set(&mut status, "selector", LabelSelector::of(&whole).to_string()),
+        _ => {}
     }
     let replicas = count(&paths.spec_replicas);
     let spec = if replicas == 0 { json!({}) } else { json!({"replicas": replicas}) };

@@ -63,8 +63,7 @@ pub(super) async fn watch(call: Call, options: ListOptions, accepted: Accepted) 
         call,
     };
     watcher.begin(&options).await;
-    let response_call = &watcher.call;
-    let response = render::with_headers(response_call, StatusCode::OK, Body::empty(), Encoding::Json);
+    let response = render::with_headers(StatusCode::OK, Body::empty(), Encoding::Json);
     let stream = futures::stream::unfold(watcher, |mut watcher| async move {
         let chunk = watcher.next().await?;
         Some((chunk, watcher))

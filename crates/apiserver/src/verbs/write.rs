@@ -21,7 +21,7 @@ pub(super) async fn create(
     accepted: Accepted,
 ) -> Answer<Response<Body>> {
     let Conformed { mut object, warnings } = read_object(call, encoding, bytes, options.validation)?;
-    call.warnings.extend(warnings);
+    call.warnings.add(warnings);
     if !object.meta_str("resourceVersion").is_empty() {
         return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
     }
@@ -39,7 +39,7 @@ pub(super) async fn update(
     accepted: Accepted,
 ) -> Answer<Response<Body>> {
     let Conformed { object, warnings } = read_object(call, encoding, bytes, options.validation)?;
-    call.warnings.extend(warnings);
+    call.warnings.add(warnings);
     check_name(call, &object)?;
     let request = UpdateRequest { effect: options.effect, subresource };
     let written = call
