@@ -76,10 +76,27 @@ fn object(value: Value) -> Object {
     }
 }
 
+/// The groups in the order of Kubernetes' discovery: of two kinds with one short name, clients take the first.
+const GROUPS: [&str; 9] = [
+    "",
+    "apps",
+    "events.k8s.io",
+    "batch",
+    "policy",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+];
+
 /// The kinds that every logical cluster serves.
 pub(crate) fn builtins() -> Registry {
     let own = |data: &'static ResourceData| Some(own(&data.group, &data.kind)?(describe(data)?));
-    Registry::new(BUILTINS.resources.iter().filter_map(own).collect())
+    let mut served: Vec<Resource> = BUILTINS.resources.iter().filter_map(own).collect();
+    served.sort_by_cached_key(|resource| {
+        (GROUPS.iter().position(|group| *group == resource.group), resource.plural.clone())
+    });
+    Registry::new(served)
 }
 
 /// What a kind adds to its description; nothing for kinds that are not served.

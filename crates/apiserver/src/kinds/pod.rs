@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cells::{each_text, or_none, pairs};
-use super::defaults::{To, each, fill};
+use super::defaults::each;
 use super::{keep_status_apart, pod_spec, pod_state};
 use crate::field::FieldError;
 use crate::object::{Object, lookup, text};
@@ -39,10 +39,7 @@ pub(super) fn own(resource: Resource) -> Resource {
         rules: Rules {
             returns_deleted: true,
             generations: Generations::Content,
-            default: |object, _| {
-                each(object, "spec", &mut pod_spec::default);
-                fill(object, &[("spec", "enableServiceLinks", To::Yes)]);
-            },
+            default: |object, _| each(object, "spec", &mut pod_spec::default_pod),
             prepare_create: |object, _| {
                 let class = quality(object);
                 object.insert("status".into(), json!({"phase": "Pending", "qosClass": class}));

@@ -77,13 +77,12 @@ pub(super) fn default(spec: &mut Object) {
     if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|wait| wait < 0) {
         spec.insert("terminationGracePeriodSeconds".into(), 1.into());
     }
-    let on_host = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for containers in CONTAINERS {
-        each(spec, containers, &mut |container| default_container(container, on_host));
+        each(spec, containers, &mut default_container);
     }
 }
 
-fn default_container(container: &mut Object, on_host: bool) {
+fn default_container(container: &mut Object) {
     fill(container, CONTAINER);
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
     let policy = if is_moving(image) { "Always" } else { "IfNotPresent" };
@@ -91,21 +90,34 @@ fn default_container(container: &mut Object, on_host: bool) {
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         each(container, probe, &mut |probe| fill(probe, PROBE));
     }
-    each(container, "resources", &mut |resources| {
-        let limits = resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
-        for (name, limit) in limits {
-            let requests = resources.entry("requests").or_insert_with(|| Value::Object(Map::new()));
-            if let Value::Object(requests) = requests {
-                requests.entry(name).or_insert(limit);
-            }
-        }
-    });
-    if on_host {
-        each(container, "ports[]", &mut |port| {
-            if let Some(number) = port.get("containerPort").cloned() {
-                port.entry("hostPort").or_insert(number);
+}
+
+/// What a pod gets beyond its template's defaults: requests follow limits, and ports of the host those of containers.
+pub(super) fn default_pod(spec: &mut Object) {
+    default(spec);
+    let on_host = spec.get("hostNetwork") == Some(&Value::Bool(true));
+    for containers in CONTAINERS {
+        each(spec, containers, &mut |container| {
+            each(container, "resources", &mut requests_follow_limits);
+            if on_host {
+                each(container, "ports[]", &mut |port| {
+                    if let Some(number) = port.get("containerPort").cloned() {
+                        port.entry("hostPort").or_insert(number);
+                    }
+                });
             }
         });
+    }
+    fill(spec, &[("", "enableServiceLinks", To::Yes)]);
+}
+
+fn requests_follow_limits(resources: &mut Object) {
+    let limits = resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
+    for (name, limit) in limits {
+        let requests = resources.entry("requests").or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(requests) = requests {
+            requests.entry(name).or_insert(limit);
+        }
     }
 }
 
@@ -252,12 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn requests_follow_limits_and_a_volume_without_source_is_empty() {
+    fn the_requests_of_a_pod_follow_its_limits_and_a_volume_without_source_is_empty() {
         let mut spec = json!({
             "containers": [{"name": "a", "image": "x", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}}],
             "volumes": [{"name": "v"}],
         });
-        default(spec.as_object_mut().unwrap());
+        default_pod(spec.as_object_mut().unwrap());
         assert_eq!(spec["containers"][0]["resources"]["requests"], json!({"cpu": "500m", "memory": "1Gi"}));
         assert_eq!(spec["volumes"][0], json!({"name": "v", "emptyDir": {}}));
     }

@@ -1,4 +1,4 @@
-//! A session at kubectl, once on this server and once on real Kubernetes: what a person sees must be the same.
+//! Sessions at kubectl, once on this server and once on real Kubernetes: what a person sees must be the same.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,21 +8,39 @@ use bellwether_testkit::real;
 
 use crate::server::{Server, up};
 
-const SESSION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kubectl/session.sh");
+const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kubectl");
 
 #[test]
-fn a_kubectl_session_prints_the_same_on_both_servers() {
+fn objects_look_the_same_to_kubectl_on_both_servers() {
+    compare("objects");
+}
+
+#[test]
+fn workloads_look_the_same_to_kubectl_on_both_servers() {
+    compare("workloads");
+}
+
+#[test]
+fn custom_kinds_look_the_same_to_kubectl_on_both_servers() {
+    compare("custom");
+}
+
+fn compare(name: &str) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let _server = Server::start(&data, &mut up(&data));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let kubernetes = runtime.block_on(real::kubeconfig("kubectl"));
+    let kubernetes = dir.path().join("kubernetes.kubeconfig");
+    // A copy, because sessions change their namespace.
+    std::fs::copy(runtime.block_on(real::kubeconfig("kubectl")), &kubernetes).unwrap();
 
-    let theirs = thread::spawn(move || session(&kubernetes));
-    let ours = session(&data.join("kubeconfig"));
-    let theirs = theirs.join().unwrap();
+    let (theirs, ours) = thread::scope(|scope| {
+        let theirs = scope.spawn(|| session(name, &kubernetes));
+        let ours = session(name, &data.join("kubeconfig"));
+        (theirs.join().unwrap(), ours)
+    });
 
-    assert!(theirs.contains("### kubectl api-resources"), "the session came to its end:\n{theirs}");
+    assert!(theirs.ends_with("--- end\n"), "the session came to its end:\n{theirs}");
     let (ours, theirs) = (normalised(&ours), normalised(&theirs));
     if ours != theirs {
         let write = |name: &str, text: &str| -> PathBuf {
@@ -39,12 +57,12 @@ fn a_kubectl_session_prints_the_same_on_both_servers() {
     }
 }
 
-/// Runs the session and returns all it printed.
-fn session(kubeconfig: &Path) -> String {
+/// Runs a session and returns all it printed.
+fn session(name: &str, kubeconfig: &Path) -> String {
     let assets = std::env::var(real::ASSETS).expect("kubectl is among the assets");
     let path = std::env::var("PATH").unwrap_or_default();
     let output = Command::new("bash")
-        .arg(SESSION)
+        .arg(format!("{SESSIONS}/{name}.sh"))
         .env("KUBECONFIG", kubeconfig)
         .env("PATH", format!("{assets}:{path}"))
         .stdin(Stdio::null())

@@ -1,26 +1,7 @@
 #!/usr/bin/env bash
-# A session at kubectl that is run on the embedded server and on real Kubernetes; what it prints must be the same.
-# KUBECONFIG says which server; a namespace of its own keeps the two runs alike. Every step prints its command, its
-# output (both streams) and its exit code. OpenAPI is not served yet, hence --validate=false.
-set -u
-cd "$(mktemp -d)" || exit 1
-trap 'rm -rf "$PWD"' EXIT
+# The kinds that every cluster is made of: written, read in every output, changed in every way, watched, deleted.
+. "$(dirname "$0")/lib.sh"
 NS=session
-export KUBECTL_EXTERNAL_DIFF='diff -u' HOME="$PWD"
-
-# Runs a command and shows it with its outcome.
-step() {
-  echo "### $*"
-  timeout 60 "$@" 2>&1
-  echo "--- exit $?"
-}
-k() { step kubectl "$@"; }
-# The same for a command line that needs a shell.
-sh_() {
-  echo "### $1"
-  timeout 60 bash -c "$1" 2>&1
-  echo "--- exit $?"
-}
 
 cat >ns.json <<J
 {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"$NS","labels":{"team":"a"}}}
@@ -71,15 +52,15 @@ kind: ConfigMap
 metadata: {name: held, finalizers: [example.com/hold]}
 Y
 
-k create --validate=false -f ns.json
-k create --validate=false -f ns.json
-k -n $NS create --validate=false -f cm.yaml
-k -n $NS create --validate=false -f cm.yaml
-k -n $NS create --validate=false -f all.json
-k -n $NS create --validate=false -f bad.yaml
-k -n $NS create --validate=false -f wrongtype.yaml
-k -n nowhere create --validate=false -f cm.yaml
-k -n $NS create --validate=false --dry-run=server -o yaml -f finalized.yaml
+k create -f ns.json
+k create -f ns.json
+k -n $NS create -f cm.yaml
+k -n $NS create -f cm.yaml
+k -n $NS create -f all.json
+k -n $NS create -f bad.yaml
+k -n $NS create -f wrongtype.yaml
+k -n nowhere create -f cm.yaml
+k -n $NS create --dry-run=server -o yaml -f finalized.yaml
 k -n $NS get configmap held
 
 k get ns $NS
@@ -116,7 +97,7 @@ k get --raw /healthz
 sh_ "kubectl get --raw /apis/coordination.k8s.io | python3 -m json.tool --sort-keys"
 
 sed 's/key: value/key: changed/' cm.yaml >cm2.yaml
-k -n $NS replace --validate=false -f cm2.yaml
+k -n $NS replace -f cm2.yaml
 k -n $NS get cm one -o 'jsonpath={.data.key}{"\n"}'
 k -n $NS patch cm one --type merge -p '{"data":{"key":"patched","lines":null}}'
 k -n $NS patch cm one --type merge -p '{"data":{"key":"patched"}}'
@@ -147,7 +128,7 @@ k -n $NS wait cm/one --for=jsonpath='{.data.key}'=json --timeout=10s
 k -n $NS wait cm/one --for=jsonpath='{.data.key}'=never --timeout=1s
 sh_ "(sleep 1; kubectl -n $NS delete cm two >/dev/null) & kubectl -n $NS wait cm/two --for=delete --timeout=20s; wait"
 
-k -n $NS create --validate=false -f finalized.yaml
+k -n $NS create -f finalized.yaml
 k -n $NS delete cm held --wait=false
 k -n $NS delete cm held --wait=false
 k -n $NS get cm held -o 'jsonpath={.metadata.finalizers}{.metadata.deletionGracePeriodSeconds}{"\n"}'
@@ -165,3 +146,4 @@ k -n $NS get cm
 k api-resources --api-group=coordination.k8s.io
 sh_ "kubectl api-resources --no-headers | grep -E '^(configmaps|events|namespaces|secrets|serviceaccounts|services|leases) ' | tr -s ' '"
 sh_ "kubectl api-versions | grep -E '^(v1|coordination.k8s.io/v1|events.k8s.io/v1)\$'"
+echo "--- end"
