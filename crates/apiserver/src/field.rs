@@ -57,7 +57,12 @@ pub(crate) struct FieldError {
 }
 
 impl FieldError {
-    fn new(wrong: Wrong, field: impl Into<String>, value: Option<Value>, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        wrong: Wrong,
+        field: impl Into<String>,
+        value: Option<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self { wrong, field: field.into(), value, detail: detail.into() }
     }
 

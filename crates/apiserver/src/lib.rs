@@ -23,6 +23,7 @@
 //! What it does not do: run anything. There is no kubelet, no scheduler, and no pod ever starts.
 
 mod body;
+mod cel;
 mod collection;
 mod controllers;
 mod crd;

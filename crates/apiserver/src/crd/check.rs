@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::rules;
 use crate::field::FieldError;
 use crate::jsonpath::JsonPath;
 use crate::names;
@@ -121,6 +122,7 @@ fn check_version(version: &Map<String, Value>, path: &str, errors: &mut Vec<Fiel
             Ok(schema) => {
                 errors.extend(schema.structural_errors(&field));
                 check_defaults(&schema, &field, true, errors);
+                errors.extend(rules::check(&schema, &field));
                 Some(schema)
             }
         },

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bellwether_store::Revision;
 use serde_json::{Map, Value};
 
+use crate::cel::Rules;
 use crate::jsonpath::JsonPath;
 use crate::schema::Schema;
 
@@ -39,6 +40,8 @@ pub(crate) struct Version {
     /// What clients of a deprecated version are told.
     pub(crate) deprecation: Option<String>,
     pub(crate) schema: Arc<Schema>,
+    /// The rules in the schema, ready for use once they are used.
+    pub(crate) rules: Arc<Rules>,
     /// The schema as it was written, for documents.
     pub(crate) published: Arc<Value>,
     /// When the definition was last changed: objects from before may lack defaults that came with it.
@@ -124,6 +127,7 @@ impl Version {
             storage: is("storage"),
             deprecation,
             schema: Arc::new(Schema::read(schema, "").ok()?),
+            rules: Arc::default(),
             published: Arc::new(schema.clone()),
             since,
             status: version.pointer("/subresources/status").is_some_and(Value::is_object),

@@ -2,6 +2,7 @@
 
 mod check;
 mod definition;
+mod rules;
 pub(crate) mod serve;
 
 pub(crate) use check::check;

@@ -9,7 +9,7 @@ use bellwether_store::Revision;
 use serde_json::{Map, Value, json};
 
 use super::definition::{Definition, Names, Version, priority};
-use crate::field::FieldError;
+use crate::field::{FieldError, Wrong};
 use crate::object::{Meta, Object, set};
 use crate::registry::{
     Change, Generations, Registry, Resource, Rules, Scope, Storage, Subresource, Typing, group_version,
@@ -209,7 +209,30 @@ fn prepare_update(object: &mut Object, change: Change<'_>) {
 }
 
 fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
-    custom(change.resource).map(|version| version.schema.validate(object)).unwrap_or_default()
+    let Some(version) = custom(change.resource) else { return Vec::new() };
+    let schema = &version.schema;
+    let mut errors = match change.old {
+        None => schema.validate(object),
+        Some(old) => schema.validate_update(object, old),
+    };
+    if version.rules.any(schema) {
+        if errors.iter().any(blocks_rules) {
+            errors.push(FieldError::invalid("<nil>", Value::Null, RULES_SKIPPED));
+        } else {
+            errors.extend(version.rules.judge(schema, object, change.old));
+        }
+    }
+    errors
+}
+
+const RULES_SKIPPED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+
+/// Rules speak of objects whose fields are there and of the right type and size.
+fn blocks_rules(error: &FieldError) -> bool {
+    matches!(
+        error.wrong,
+        Wrong::NotSupported | Wrong::Required | Wrong::TooLong | Wrong::TooMany | Wrong::TypeInvalid
+    )
 }
 
 /// The conditions and names of a definition's status, given what became of its names.

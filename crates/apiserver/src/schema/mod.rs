@@ -6,6 +6,7 @@
 mod default;
 mod formats;
 mod prune;
+mod ratchet;
 mod read;
 mod structural;
 mod validate;
@@ -16,6 +17,7 @@ use regex::Regex;
 use serde_json::{Number, Value};
 
 pub(crate) use prune::prune;
+pub(crate) use ratchet::{Correlated, KeyedItems, Part};
 
 /// The types of JSON values that a schema can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

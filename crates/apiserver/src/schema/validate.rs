@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::{ListType, Rules, Schema, Type, formats};
+use super::{Correlated, ListType, Rules, Schema, Type, formats};
 use crate::field::FieldError;
 
 /// Errors that belong to no field stand here.
@@ -12,8 +12,24 @@ const NOWHERE: &str = "<nil>";
 impl Schema {
     /// What is wrong with an object.
     pub(crate) fn validate(&self, object: &Map<String, Value>) -> Vec<FieldError> {
-        let mut errors = validate_schema(&Value::Object(object.clone()), self, "").errors;
+        let mut errors = validate_schema(&Value::Object(object.clone()), self, "", None).errors;
         validate_lists_below(object, self, "", &mut errors);
+        errors
+    }
+
+    /// What is wrong with an object that was not wrong before it was changed.
+    pub(crate) fn validate_update(
+        &self,
+        object: &Map<String, Value>,
+        old: &Map<String, Value>,
+    ) -> Vec<FieldError> {
+        let was = Correlated::root(self, object, old);
+        let mut errors = validate_schema(&Value::Object(object.clone()), self, "", Some(was)).errors;
+        let mut repeated_before = Vec::new();
+        validate_lists_below(old, self, "", &mut repeated_before);
+        if repeated_before.is_empty() {
+            validate_lists_below(object, self, "", &mut errors);
+        }
         errors
     }
 }
@@ -21,7 +37,7 @@ impl Schema {
 impl Schema {
     /// What is wrong with a value that stands for this schema when it is left out.
     pub(crate) fn default_errors(&self, default: &Value) -> Vec<FieldError> {
-        let mut errors = validate_schema(default, self, "").errors;
+        let mut errors = validate_schema(default, self, "", None).errors;
         if let (Value::Object(object), false) = (default, self.extensions.preserve_unknown_fields) {
             let mut pruned = object.clone();
             for unknown in super::prune(&mut pruned, self) {
@@ -31,6 +47,9 @@ impl Schema {
         errors
     }
 }
+
+/// The value that one was before, if it has a past.
+type Was<'a> = Option<Correlated<'a>>;
 
 /// What a validation found, and how many checks passed on the way.
 #[derive(Default)]
@@ -50,7 +69,16 @@ impl Found {
     }
 }
 
-fn validate_schema(value: &Value, schema: &Schema, path: &str) -> Found {
+/// What is wrong with a value, unless it is as it was.
+fn validate_schema(value: &Value, schema: &Schema, path: &str, was: Was<'_>) -> Found {
+    let found = validate_value(value, schema, path, was);
+    if !found.errors.is_empty() && was.is_some_and(|was| was.unchanged()) {
+        return Found { errors: Vec::new(), passed: found.passed };
+    }
+    found
+}
+
+fn validate_value(value: &Value, schema: &Schema, path: &str, was: Was<'_>) -> Found {
     let mut found = Found::default();
     if let Some(error) = type_error(value, schema, path) {
         found.error(error);
@@ -64,7 +92,7 @@ fn validate_schema(value: &Value, schema: &Schema, path: &str) -> Found {
         return found;
     }
     found.passed += 1;
-    found.merge(validate_junctors(value, schema, path));
+    found.merge(validate_junctors(value, schema, path, was));
     found.passed += 1;
     match value {
         Value::String(text) => {
@@ -76,11 +104,11 @@ fn validate_schema(value: &Value, schema: &Schema, path: &str) -> Found {
             found.passed += 2;
         }
         Value::Array(items) => {
-            found.merge(validate_items(items, schema, path));
+            found.merge(validate_items(items, schema, path, was));
             found.passed += 2;
         }
         Value::Object(object) => {
-            found.merge(validate_fields(object, schema, path));
+            found.merge(validate_fields(object, schema, path, was));
             found.passed += 1;
         }
         Value::Null | Value::Bool(_) => {}
@@ -250,11 +278,13 @@ fn validate_number(number: &Number, schema: &Schema, path: &str) -> Found {
     found
 }
 
-fn validate_items(items: &[Value], schema: &Schema, path: &str) -> Found {
+fn validate_items(items: &[Value], schema: &Schema, path: &str, was: Was<'_>) -> Found {
     let mut found = Found::default();
     if let Some(schema) = &schema.items {
+        let were = was.and_then(|was| was.items());
         for (at, item) in items.iter().enumerate() {
-            found.merge(validate_schema(item, schema, &format!("{path}[{at}]")));
+            let was = were.as_ref().and_then(|were| were.at(at));
+            found.merge(validate_schema(item, schema, &format!("{path}[{at}]"), was));
         }
     }
     let count = items.len() as u64;
@@ -269,7 +299,7 @@ fn validate_items(items: &[Value], schema: &Schema, path: &str) -> Found {
     found
 }
 
-fn validate_fields(object: &Map<String, Value>, schema: &Schema, path: &str) -> Found {
+fn validate_fields(object: &Map<String, Value>, schema: &Schema, path: &str, was: Was<'_>) -> Found {
     let mut found = Found::default();
     let rules = &schema.rules;
     let count = object.len() as u64;
@@ -282,7 +312,8 @@ fn validate_fields(object: &Map<String, Value>, schema: &Schema, path: &str) -> 
     }
     for (key, value) in object {
         if let Some(field) = schema.field(key) {
-            found.merge(validate_schema(value, field, &format!("{path}.{key}")));
+            let was = was.and_then(|was| was.key(key));
+            found.merge(validate_schema(value, field, &format!("{path}.{key}"), was));
         }
     }
     for key in rules.required.iter().filter(|key| !object.contains_key(*key)) {
@@ -291,12 +322,12 @@ fn validate_fields(object: &Map<String, Value>, schema: &Schema, path: &str) -> 
     found
 }
 
-fn validate_junctors(value: &Value, schema: &Schema, path: &str) -> Found {
+fn validate_junctors(value: &Value, schema: &Schema, path: &str, was: Was<'_>) -> Found {
     let mut found = Found { errors: Vec::new(), passed: 1 };
     let rules = &schema.rules;
     let name = shown(path);
     if !rules.any_of.is_empty() {
-        let alternatives = try_all(value, &rules.any_of, path);
+        let alternatives = try_all(value, &rules.any_of, path, was);
         if alternatives.valid == 0 {
             let words = format!("{name:?} must validate at least one schema (anyOf)");
             found.error(FieldError::invalid(NOWHERE, "", words));
@@ -304,7 +335,7 @@ fn validate_junctors(value: &Value, schema: &Schema, path: &str) -> Found {
         found.merge(alternatives.telling);
     }
     if !rules.one_of.is_empty() {
-        let alternatives = try_all(value, &rules.one_of, path);
+        let alternatives = try_all(value, &rules.one_of, path, was);
         if alternatives.valid != 1 {
             let more = match alternatives.valid {
                 0 => "Found none valid".to_owned(),
@@ -320,7 +351,7 @@ fn validate_junctors(value: &Value, schema: &Schema, path: &str) -> Found {
     if !rules.all_of.is_empty() {
         let mut valid = 0;
         for schema in &rules.all_of {
-            let tried = validate_schema(value, schema, path);
+            let tried = validate_value(value, schema, path, was);
             valid += usize::from(tried.errors.is_empty());
             found.merge(tried);
         }
@@ -331,7 +362,7 @@ fn validate_junctors(value: &Value, schema: &Schema, path: &str) -> Found {
         }
     }
     if let Some(not) = &rules.not
-        && validate_schema(value, not, path).errors.is_empty()
+        && validate_value(value, not, path, was).errors.is_empty()
     {
         let words = format!("{name:?} must not validate the schema (not)");
         found.error(FieldError::invalid(NOWHERE, "", words));
@@ -346,11 +377,11 @@ struct Alternatives {
     telling: Found,
 }
 
-fn try_all(value: &Value, schemas: &[Schema], path: &str) -> Alternatives {
+fn try_all(value: &Value, schemas: &[Schema], path: &str, was: Was<'_>) -> Alternatives {
     let mut valid = 0;
     let mut telling: Option<Found> = None;
     for schema in schemas {
-        let tried = validate_schema(value, schema, path);
+        let tried = validate_value(value, schema, path, was);
         if tried.errors.is_empty() {
             valid += 1;
             if valid == 1 {

@@ -375,6 +375,58 @@ pub(crate) const BULLETS: &[Bullet] = &[
         ],
     ),
     bullet(
+        "1.15",
+        "expressions of rules",
+        &[
+            "cel::expressions_of_the_language_mean_the_same",
+            "cel::expressions_on_text_mean_the_same",
+            "cel::expressions_on_lists_mean_the_same",
+            "cel::expressions_with_patterns_and_urls_mean_the_same",
+            "cel::expressions_on_addresses_mean_the_same",
+            "cel::expressions_on_quantities_and_formats_mean_the_same",
+            "cel::expressions_on_times_and_optionals_mean_the_same",
+            "cel::rules_see_values_as_their_schema_types_them",
+        ],
+    ),
+    bullet(
+        "1.15",
+        "rules of custom resources",
+        &[
+            "cel::a_failure_is_told_in_the_words_and_at_the_place_of_the_rule",
+            "cel::a_message_that_cannot_be_made_falls_back",
+            "cel::a_rule_without_a_value_is_an_error_of_its_own",
+            "cel::failures_are_at_the_path_of_their_value",
+            "cel::rules_wait_until_the_object_fits_its_schema",
+            "cel::a_rule_at_the_root_sees_names_and_nothing_else_of_metadata",
+            "cel::transition_rules_compare_with_what_was",
+            "cel::an_optional_past_is_there_on_create_as_well",
+            "cel::a_status_update_is_held_to_the_rules",
+        ],
+    ),
+    bullet(
+        "1.15",
+        "ratcheting",
+        &[
+            "cel::an_update_is_not_blamed_for_what_it_left_alone",
+            "cel::items_of_plain_lists_are_blamed_with_their_list",
+            "cel::keyed_items_and_entries_are_judged_one_by_one",
+            "cel::transition_rules_are_never_let_off",
+            "cel::repeated_items_are_let_off_once_they_are_stored",
+        ],
+    ),
+    bullet(
+        "1.15",
+        "which rules a definition can have",
+        &[
+            "cel::the_fields_of_a_rule_are_checked",
+            "cel::expressions_that_cannot_be_evaluated_are_refused",
+            "cel::rules_that_cost_too_much_are_refused",
+            "cel::a_rule_cannot_ask_for_a_past_that_is_not_known",
+            "cel::expressions_of_real_definitions_are_accepted",
+            "cel::an_expensive_evaluation_ends_in_time",
+        ],
+    ),
+    bullet(
         "1.16",
         "namespaces",
         &[

@@ -1,6 +1,7 @@
 //! What clients depend on, as named cases. Each takes a cluster and knows nothing of what stands behind it: the same
 //! cases run against our server and against kube-apiserver.
 
+mod cel;
 mod crud;
 mod deletion;
 pub(crate) mod difference;
@@ -63,6 +64,7 @@ pub(crate) fn all() -> Vec<Case> {
         selectors::CASES,
         deletion::CASES,
         kinds::CASES,
+        cel::CASES,
     ]
     .concat()
 }

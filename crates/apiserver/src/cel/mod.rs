@@ -1,0 +1,25 @@
+//! Rules in the Common Expression Language, as custom resources have them. The parser and the functions of Kubernetes'
+//! libraries are `kube-cel`'s; the evaluation, its budget, and what is told of a failure are ours, so that no rule takes
+//! more than its share whatever the object.
+//!
+//! Nothing here does input or output: a schema, an object and its past in, errors out.
+
+mod check;
+mod eval;
+mod examine;
+mod failure;
+mod functions;
+mod library;
+mod names;
+mod native;
+mod paths;
+mod program;
+mod rules;
+mod types;
+mod url;
+mod value;
+
+pub(crate) use examine::{cardinality, examine};
+pub(crate) use paths::normalised as field_path;
+pub(crate) use rules::{Draft, Rules};
+pub(crate) use value::Place;
