@@ -13,6 +13,7 @@ use crate::body::Body;
 use crate::negotiate::{Convertible, Encoding, accept, wants_aggregated_discovery};
 use crate::object;
 use crate::object::set;
+use crate::openapi;
 use crate::registry::{Registry, Resource, Subresource, group_version};
 use crate::request::Root;
 use crate::server::Served;
@@ -203,6 +204,33 @@ pub(crate) fn openapi(
         return Err(Refusal::nothing_here());
     };
     Ok(tagged(parts, found.bytes, &found.hash, "application/json"))
+}
+
+/// The type that clients of the protobuf form ask for, and the one that they are told.
+const V2_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// `/openapi/v2`
+pub(crate) fn openapi_v2(parts: &Parts, served: &Served) -> Answer<Response<Body>> {
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        return Err(Refusal::method_not_allowed());
+    }
+    let accepts = parts.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let asked = accepts.flat_map(|value| value.split(',')).find_map(|media| {
+        match media.split(';').next().unwrap_or_default().trim() {
+            V2_ASKED | V2_PROTOBUF => Some(openapi::Encoding::Protobuf),
+            "application/json" | "application/*" | "*/*" => Some(openapi::Encoding::Json),
+            _ => None,
+        }
+    });
+    let encoding = match asked {
+        Some(encoding) => encoding,
+        None if !parts.headers.contains_key(header::ACCEPT) => openapi::Encoding::Json,
+        None => return Err(Refusal::not_acceptable(&["application/json", V2_ASKED])),
+    };
+    let media = if encoding == openapi::Encoding::Json { "application/json" } else { V2_PROTOBUF };
+    let found = served.documents.v2(&served.registry, encoding);
+    Ok(tagged(parts, found.bytes, &found.hash, media))
 }
 
 fn aggregated(parts: &Parts, registry: &Registry, root: Root) -> Answer<Response<Body>> {

@@ -18,6 +18,8 @@ pub(crate) enum Target<'a> {
         check: Option<&'a str>,
     },
     Version,
+    /// `/openapi/v2`
+    OpenApiV2,
     /// `/openapi/v3`, and one document below it.
     OpenApi {
         document: Option<String>,
@@ -81,6 +83,7 @@ impl<'a> Target<'a> {
                 Self::Health { endpoint, check: Some(check) }
             }
             ["version"] => Self::Version,
+            ["openapi", "v2"] => Self::OpenApiV2,
             ["openapi", "v3"] => Self::OpenApi { document: None },
             ["openapi", "v3", document @ ..] => Self::OpenApi { document: Some(document.join("/")) },
             ["api"] => Self::Groups(Root::Core),

@@ -244,6 +244,7 @@ impl Server {
         let registry = cluster.registry(&self);
         match path.target {
             Target::Version => discovery::document(&parts, version::document()),
+            Target::OpenApiV2 => discovery::openapi_v2(&parts, &cluster.served(&self)),
             Target::OpenApi { document } => {
                 let prefix = path.cluster.map(|name| format!("/clusters/{name}")).unwrap_or_default();
                 discovery::openapi(&parts, &cluster.served(&self), &prefix, document.as_deref())

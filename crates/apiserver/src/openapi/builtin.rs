@@ -2,9 +2,11 @@
 //! few clients ever ask for it.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::object::set;
 
@@ -44,6 +46,16 @@ struct Data {
     schemas: HashMap<String, About>,
 }
 
+const TYPES: &str = include_str!("../../data/builtins.json");
+const WORDS: &str = include_str!("../../data/builtin-docs.json");
+
+/// What changes whenever the types or the words do.
+pub(super) fn fingerprint() -> &'static [u8] {
+    static FINGERPRINT: LazyLock<Vec<u8>> =
+        LazyLock::new(|| Sha256::new().chain_update(TYPES).chain_update(WORDS).finalize().to_vec());
+    &FINGERPRINT
+}
+
 /// The types of Kubernetes, for the time of one document.
 pub(super) struct Schemas {
     data: Data,
@@ -53,8 +65,8 @@ pub(super) struct Schemas {
 impl Schemas {
     pub(super) fn read() -> Self {
         Self {
-            data: serde_json::from_str(include_str!("../../data/builtins.json")).unwrap_or_default(),
-            words: serde_json::from_str(include_str!("../../data/builtin-docs.json")).unwrap_or_default(),
+            data: serde_json::from_str(TYPES).unwrap_or_default(),
+            words: serde_json::from_str(WORDS).unwrap_or_default(),
         }
     }
 
@@ -102,7 +114,8 @@ impl Schemas {
         schema
     }
 
-    fn words(&self, type_name: &str, field: &str) -> Option<&str> {
+    /// What is said of a field of a type; of the type itself, for no field.
+    pub(super) fn words(&self, type_name: &str, field: &str) -> Option<&str> {
         self.words.get(type_name)?.get(field).map(String::as_str)
     }
 
@@ -202,13 +215,5 @@ fn special(type_name: &str) -> Value {
         "Quantity" => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
         "FieldsV1" | "RawExtension" => json!({"type": "object"}),
         _ => json!({}),
-    }
-}
-
-/// What is said of the two fields that every object begins with.
-pub(super) fn type_meta_words(key: &str) -> &'static str {
-    match key {
-        "kind" => "Kind is the name of what this object is, in CamelCase. It cannot be changed.",
-        _ => "APIVersion is the group and version in whose words this object is written.",
     }
 }

@@ -1,8 +1,11 @@
-//! OpenAPI v3: what clients are told of the kinds, one document a group and version. Built when it is asked for, from
+//! OpenAPI: what clients are told of the kinds, in v3 one document a group and version, in v2 one for all. Built when it is asked for, from
 //! the same data that objects are checked by, and kept as bytes until what is served changes.
 
 mod builtin;
+mod custom;
 mod paths;
+mod protobuf;
+mod v2;
 
 use std::collections::HashMap;
 
@@ -20,6 +23,13 @@ pub(crate) struct Document {
     pub(crate) hash: String,
 }
 
+/// The two forms of the document of v2.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Json,
+    Protobuf,
+}
+
 /// The documents of one state of a registry.
 #[derive(Default)]
 pub(crate) struct Documents(Mutex<HashMap<String, Document>>);
@@ -27,28 +37,72 @@ pub(crate) struct Documents(Mutex<HashMap<String, Document>>);
 impl Documents {
     /// The document of a group and version, by its path: `api/v1`, `apis/example.com/v1`.
     pub(crate) fn get(&self, registry: &Registry, path: &str) -> Option<Document> {
-        if let Some(document) = self.0.lock().get(path) {
-            return Some(document.clone());
+        let hash = hash_of(registry, path)?;
+        Some(self.kept(path, hash, || {
+            serde_json::to_vec(&of_version(registry, path).unwrap_or_default()).unwrap_or_default()
+        }))
+    }
+
+    /// The document of v2, which holds all groups and versions.
+    pub(crate) fn v2(&self, registry: &Registry, encoding: Encoding) -> Document {
+        let key = if encoding == Encoding::Json { "v2" } else { "v2 in protobuf" };
+        let paths = version_paths(registry);
+        let mut digest = Sha256::new();
+        for hash in paths.iter().filter_map(|path| hash_of(registry, path)) {
+            digest.update(hash);
         }
-        let document = of_version(registry, path)?;
-        let bytes = serde_json::to_vec(&document).unwrap_or_default();
-        let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02X}")).collect();
-        let document = Document { bytes: bytes.into(), hash };
-        self.0.lock().insert(path.to_owned(), document.clone());
-        Some(document)
+        let hash = hex(&digest.finalize());
+        self.kept(key, hash, || {
+            let document = v2::document(paths.iter().filter_map(|path| of_version(registry, path)));
+            match encoding {
+                Encoding::Json => serde_json::to_vec(&document).unwrap_or_default(),
+                Encoding::Protobuf => protobuf::document(&document),
+            }
+        })
+    }
+
+    fn kept(&self, key: &str, hash: String, build: impl FnOnce() -> Vec<u8>) -> Document {
+        if let Some(document) = self.0.lock().get(key) {
+            return document.clone();
+        }
+        let document = Document { bytes: build().into(), hash };
+        self.0.lock().insert(key.to_owned(), document.clone());
+        document
     }
 
     /// Where the documents are. `prefix` is the path of the logical cluster: clients take these addresses as they are.
     pub(crate) fn index(&self, registry: &Registry, prefix: &str) -> Value {
         let mut paths = Map::new();
         for path in version_paths(registry) {
-            if let Some(document) = self.get(registry, &path) {
-                let url = format!("{prefix}/openapi/v3/{path}?hash={}", document.hash);
+            if let Some(hash) = hash_of(registry, &path) {
+                let url = format!("{prefix}/openapi/v3/{path}?hash={hash}");
                 paths.insert(path, json!({"serverRelativeURL": url}));
             }
         }
         json!({"paths": paths})
     }
+}
+
+/// What a document is known by, without building it: it changes with the definitions that it comes from.
+fn hash_of(registry: &Registry, path: &str) -> Option<String> {
+    let mut digest = Sha256::new();
+    digest.update(builtin::fingerprint());
+    digest.update(path);
+    let mut found = false;
+    for resource in registry.all() {
+        if path_of(&resource.group, &resource.version) == path {
+            found = true;
+            digest.update(&resource.plural);
+            if let Typing::Custom(version) = &resource.typing {
+                digest.update(version.since.0.to_be_bytes());
+            }
+        }
+    }
+    found.then(|| hex(&digest.finalize()))
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
 fn version_paths(registry: &Registry) -> Vec<String> {
@@ -79,13 +133,13 @@ fn of_version(registry: &Registry, path: &str) -> Option<Value> {
         match &resource.typing {
             Typing::Builtin(shape) => builtins.add(shape, &mut schemas),
             Typing::Custom(version) => {
-                schemas.insert(name.clone(), custom_schema(&version.published));
+                schemas.insert(name.clone(), custom::object(&version.published, &builtins));
             }
         }
         if let Some(Value::Object(schema)) = schemas.get_mut(&name) {
             schema.insert("x-kubernetes-group-version-kind".into(), json!([kind_of(resource)]));
         }
-        schemas.insert(format!("{name}List"), list_schema(resource, &name));
+        schemas.insert(format!("{name}List"), list_schema(resource, &name, &builtins));
         paths.extend(paths::of(resource, &name));
     }
     Some(json!({
@@ -111,33 +165,9 @@ fn schema_name(resource: &Resource, builtins: &builtin::Schemas) -> String {
     }
 }
 
-/// The schema of a definition, with what every object has.
-fn custom_schema(published: &Value) -> Value {
-    let mut schema = match published {
-        Value::Object(schema) => schema.clone(),
-        _ => Map::new(),
-    };
-    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true)) {
-        return json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    }
-    let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-    if let Value::Object(properties) = properties {
-        for key in ["apiVersion", "kind"] {
-            properties
-                .insert(key.into(), json!({"type": "string", "description": builtin::type_meta_words(key)}));
-        }
-        let metadata = json!({
-            "description": "Standard object's metadata.",
-            "allOf": [{"$ref": format!("{}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", builtin::REF)}],
-        });
-        properties.insert("metadata".into(), metadata);
-    }
-    Value::Object(schema)
-}
-
-fn list_schema(resource: &Resource, name: &str) -> Value {
+fn list_schema(resource: &Resource, name: &str, words: &builtin::Schemas) -> Value {
     let meta = format!("{}io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", builtin::REF);
-    let text = |key: &str| json!({"type": "string", "description": builtin::type_meta_words(key)});
+    let text = |key: &str| json!({"type": "string", "description": words.words("meta/v1.TypeMeta", key)});
     json!({
         "type": "object",
         "description": format!("{} is a list of {}", resource.list_kind, resource.kind),

@@ -42,7 +42,28 @@ pub(super) fn of(resource: &Resource, schema: &str) -> Map<String, Value> {
             paths.insert(path, item_operations(resource, schema));
         }
     }
+    for (path, item) in &mut paths {
+        add_path_parameters(path, resource, item);
+    }
     paths
+}
+
+fn add_path_parameters(path: &str, resource: &Resource, item: &mut Value) {
+    let named = [
+        ("name", format!("name of the {}", resource.kind)),
+        ("namespace", "object name and auth scope, such as for teams and projects".to_owned()),
+    ];
+    let parameters: Vec<Value> = named
+        .into_iter()
+        .filter(|(name, _)| path.contains(&format!("{{{name}}}")))
+        .map(|(name, words)| {
+            let schema = json!({"type": "string", "uniqueItems": true});
+            json!({"name": name, "in": "path", "required": true, "description": words, "schema": schema})
+        })
+        .collect();
+    if !parameters.is_empty() {
+        set(item, "parameters", parameters);
+    }
 }
 
 const LIST: &[&str] = &[
