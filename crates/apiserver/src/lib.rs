@@ -36,6 +36,7 @@ mod kinds;
 mod meta;
 mod names;
 mod negotiate;
+mod numbers;
 mod object;
 mod openapi;
 mod options;

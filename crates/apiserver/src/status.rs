@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
 
 use crate::body::Body;
@@ -30,6 +30,9 @@ struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Details>,
     code: u16,
+    /// What the client is told beside the refusal.
+    #[serde(skip)]
+    warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -99,7 +102,14 @@ impl Refusal {
             reason,
             details: None,
             code,
+            warnings: Vec::new(),
         }))
+    }
+
+    /// The refusal, with what the client is told beside it.
+    pub(crate) fn warned(mut self, warnings: &[String]) -> Self {
+        self.0.warnings = warnings.to_vec();
+        self
     }
 
     fn about(mut self, details: Details) -> Self {
@@ -334,7 +344,18 @@ impl Refusal {
         if let Some(wait) = self.0.details.as_ref().and_then(|details| details.retry_after_seconds) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(wait));
         }
+        warn(headers, &self.0.warnings);
         response
+    }
+}
+
+/// Adds what a client is told beside its answer.
+pub(crate) fn warn(headers: &mut HeaderMap, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            headers.append(header::WARNING, value);
+        }
     }
 }
 
@@ -358,6 +379,7 @@ pub(crate) fn gone(resource: Qualified<'_>, name: &str, uid: &str) -> Bytes {
         reason: "",
         details: Some(details),
         code: 0,
+        warnings: Vec::new(),
     };
     // A Success carries no code, unlike a Failure.
     let mut value = serde_json::to_value(&status).unwrap_or_default();

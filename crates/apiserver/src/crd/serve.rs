@@ -153,6 +153,8 @@ fn resource(stored: &Stored, definition: &Definition, version: &Version, storage
             prepare_create,
             prepare_update,
             validate,
+            warn,
+            qualified_finalizers: false,
             closed_to_new: stored.deleting,
             ..Rules::default()
         },
@@ -209,7 +211,52 @@ fn prepare_update(object: &mut Object, change: Change<'_>) {
 }
 
 fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
-    custom(change.resource).map(|version| version.schema.validate(object)).unwrap_or_default()
+    let Some(version) = custom(change.resource) else { return Vec::new() };
+    let mut errors = match change.subresource {
+        Some(Subresource::Status) => validate_status(object, version),
+        _ => version.schema.validate(object),
+    };
+    if let Some(scale) = &version.scale {
+        if change.subresource != Some(Subresource::Status) {
+            errors.extend(scale.validate_spec(object));
+        }
+        errors.extend(scale.validate_status(object));
+    }
+    errors
+}
+
+/// Through the endpoint of the status, only the status is looked at, as something of its own.
+fn validate_status(object: &Object, version: &Version) -> Vec<FieldError> {
+    let schema = version.schema.properties.get("status");
+    let mut errors = match (object.get("status"), schema) {
+        (Some(status), Some(schema)) => schema.validate_part("status", status),
+        _ => Vec::new(),
+    };
+    errors.extend(version.schema.validate_lists(object));
+    errors
+}
+
+/// Finalizers that could get into each other's way are pointed out.
+fn warn(object: &Object, change: Change<'_>) -> Vec<String> {
+    const FIELD: &str = "metadata.finalizers";
+    if change.subresource.is_some() {
+        return Vec::new();
+    }
+    let known = change.old.map(Meta::finalizers).unwrap_or_default();
+    let mut new: Vec<&str> =
+        object.finalizers().into_iter().filter(|finalizer| !known.contains(finalizer)).collect();
+    new.sort_unstable();
+    new.dedup();
+    new.into_iter()
+        .filter(|finalizer| !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes"))
+        .filter(|finalizer| !finalizer.contains('/'))
+        .map(|finalizer| {
+            let how = if finalizer.contains('.') { " including a path (/)" } else { "" };
+            format!(
+                "{FIELD}: {finalizer:?}: prefer a domain-qualified finalizer name{how} to avoid accidental conflicts with other finalizer writers"
+            )
+        })
+        .collect()
 }
 
 /// The conditions and names of a definition's status, given what became of its names.

@@ -60,8 +60,10 @@ pub(super) async fn patch(
             check_uid(call, &object, old)?;
             Ok(object)
         })
-        .await?;
+        .await;
     call.warnings.extend(warnings);
+    let written = written.map_err(|refusal| refusal.warned(&call.warnings))?;
+    call.warnings.extend(written.warnings);
     render::one(call, StatusCode::OK, &written.bytes, accepted)
 }
 

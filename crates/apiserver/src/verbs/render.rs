@@ -97,11 +97,6 @@ pub(super) fn with_headers(
     };
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-    for warning in &call.warnings {
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-            headers.append(header::WARNING, value);
-        }
-    }
+    crate::status::warn(headers, &call.warnings);
     response
 }

@@ -26,7 +26,9 @@ pub(super) async fn create(
         return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
     }
     settle_namespace(call, &mut object)?;
-    let written = call.collection().create(&call.namespace, object, options.effect).await?;
+    let written = call.collection().create(&call.namespace, object, options.effect).await;
+    let written = written.map_err(|refusal| refusal.warned(&call.warnings))?;
+    call.warnings.extend(written.warnings);
     render::one(call, StatusCode::CREATED, &written.bytes, accepted)
 }
 
@@ -49,7 +51,9 @@ pub(super) async fn update(
             settle_namespace(call, &mut object)?;
             Ok(object)
         })
-        .await?;
+        .await
+        .map_err(|refusal| refusal.warned(&call.warnings))?;
+    call.warnings.extend(written.warnings);
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     render::one(call, status, &written.bytes, accepted)
 }
