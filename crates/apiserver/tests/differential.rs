@@ -22,6 +22,10 @@ mod formats;
 mod kinds;
 #[path = "differential/objects.rs"]
 mod objects;
+#[path = "differential/patches.rs"]
+mod patches;
+#[path = "differential/patterns.rs"]
+mod patterns;
 #[path = "differential/rng.rs"]
 mod rng;
 #[path = "differential/schemas.rs"]
@@ -78,5 +82,16 @@ fn wrong_definitions_are_refused_alike() {
         both.compare(definitions::at_random(400), &mut tally).await;
         definitions::changes(&both, &mut tally).await;
         tally.finish(600);
+    });
+}
+
+#[test]
+fn patches_and_patterns_mean_the_same() {
+    on_real_time(async {
+        let both = both().await;
+        let mut tally = Tally::default();
+        patches::compare(&both, &mut tally).await;
+        patterns::compare(&both, &mut tally).await;
+        tally.finish(180);
     });
 }

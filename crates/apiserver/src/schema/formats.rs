@@ -182,7 +182,7 @@ fn is_go_duration(text: &str) -> bool {
             };
         rest = after;
     }
-    nanoseconds < 9.223_372_036_854_775_8e18
+    nanoseconds < 9.223_372_036_854_776e18
 }
 
 /// Four numbers with dots; zeros may lead them.

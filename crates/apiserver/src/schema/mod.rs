@@ -16,6 +16,8 @@ mod read;
 mod resources;
 mod structural;
 mod validate;
+#[cfg(test)]
+mod vectors;
 
 use std::collections::BTreeMap;
 

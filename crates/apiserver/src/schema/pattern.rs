@@ -39,25 +39,14 @@ fn translate(text: &str) -> Result<String, String> {
     let mut rest = text;
     let mut in_class = false;
     // After what repeats, only a question mark may follow that means as little as possible.
-    let mut repeats = false;
+    let mut repeats: Option<Repeat> = None;
     while let Some(c) = rest.chars().next() {
         let was_repeated = repeats;
-        repeats = false;
+        repeats = None;
         let after = rest.get(c.len_utf8()..).unwrap_or_default();
         let mut taken = c.len_utf8();
         match c {
-            '\\' => {
-                let escaped =
-                    after.chars().next().map_or("", |c| after.get(..c.len_utf8()).unwrap_or_default());
-                taken += escaped.len();
-                // The name of a class, or the number of a character.
-                let named = matches!(escaped, "p" | "P" | "x")
-                    && rest.get(taken..).is_some_and(|rest| rest.starts_with('{'));
-                if named {
-                    taken += rest.get(taken..).and_then(|rest| rest.find('}')).map_or(0, |end| end + 1);
-                }
-                out.push_str(ascii_class(escaped).unwrap_or(rest.get(..taken).unwrap_or_default()));
-            }
+            '\\' => taken = escape(rest, in_class, &mut out)?,
             '[' if in_class && after.starts_with(':') => {
                 let end = after.find(":]").map_or(0, |end| end + 2);
                 taken += end;
@@ -87,16 +76,19 @@ fn translate(text: &str) -> Result<String, String> {
             '{' if !in_class => match repetition(after)? {
                 Some(length) => {
                     nested(was_repeated, rest)?;
-                    repeats = true;
+                    repeats = Some(Repeat::Greedy);
                     taken += length;
                     out.push_str(rest.get(..taken).unwrap_or_default());
                 }
                 None => out.push_str("\\{"),
             },
             '*' | '+' | '?' if !in_class => {
-                if c != '?' || !was_repeated {
+                // The lazy mark itself may not be repeated either.
+                if c != '?' || was_repeated != Some(Repeat::Greedy) {
                     nested(was_repeated, rest)?;
-                    repeats = true;
+                    repeats = Some(Repeat::Greedy);
+                } else {
+                    repeats = Some(Repeat::Lazy);
                 }
                 out.push(c);
             }
@@ -107,24 +99,70 @@ fn translate(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-fn nested(was_repeated: bool, rest: &str) -> Result<(), String> {
+/// How something before this place repeats.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    Greedy,
+    Lazy,
+}
+
+fn nested(was_repeated: Option<Repeat>, rest: &str) -> Result<(), String> {
     match was_repeated {
-        true => Err(format!("invalid nested repetition operator before `{rest}`")),
-        false => Ok(()),
+        Some(_) => Err(format!("invalid nested repetition operator before `{rest}`")),
+        None => Ok(()),
     }
 }
 
-fn ascii_class(escaped: &str) -> Option<&'static str> {
-    Some(match escaped {
-        "d" => "[0-9]",
-        "D" => "[^0-9]",
-        "w" => "[0-9A-Za-z_]",
-        "W" => "[^0-9A-Za-z_]",
-        "s" => r"[\t\n\f\r ]",
-        "S" => r"[^\t\n\f\r ]",
-        "b" => r"(?-u:\b)",
-        _ => return None,
-    })
+/// Translates what begins with a backslash, and tells how long it is.
+fn escape(rest: &str, in_class: bool, out: &mut String) -> Result<usize, String> {
+    let Some(c) = rest.chars().nth(1) else { return Err("trailing backslash at end of expression".into()) };
+    let mut taken = 1 + c.len_utf8();
+    let after = rest.get(taken..).unwrap_or_default();
+    let copy = |out: &mut String, length: usize| out.push_str(rest.get(..length).unwrap_or_default());
+    match c {
+        'd' | 'D' | 'w' | 'W' | 's' | 'S' => out.push_str(ascii_class(c)),
+        'b' | 'B' | 'A' | 'z' | 'Q' if in_class => return Err(format!("invalid escape sequence: `\\{c}`")),
+        'b' => out.push_str(r"(?-u:\b)"),
+        // The characters themselves, up to the end of the quote.
+        'Q' => {
+            let quoted = after.split("\\E").next().unwrap_or_default();
+            out.push_str(&regex::escape(quoted));
+            taken += quoted.len() + if quoted.len() < after.len() { 2 } else { 0 };
+        }
+        'p' | 'P' | 'x' if after.starts_with('{') => {
+            taken += after.find('}').map_or(0, |end| end + 1);
+            copy(out, taken);
+        }
+        'p' | 'P' | 'x' | 'B' | 'A' | 'z' | 'a' | 'f' | 'n' | 'r' | 't' | 'v' => copy(out, taken),
+        // Up to three octal digits; a single one could be taken for a reference.
+        '0'..='7' => {
+            let more = after.bytes().take(2).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
+            if c != '0' && more == 0 {
+                return Err(format!("invalid escape sequence: `\\{c}`"));
+            }
+            taken += more;
+            let code = u32::from_str_radix(rest.get(1..taken).unwrap_or_default(), 8).unwrap_or_default();
+            out.push_str(&format!("\\x{{{code:X}}}"));
+        }
+        c if c.is_ascii_alphanumeric() || !c.is_ascii() => {
+            return Err(format!("invalid escape sequence: `\\{c}`"));
+        }
+        // Rust has a meaning for these that Go does not have.
+        '<' | '>' => out.push(c),
+        _ => copy(out, taken),
+    }
+    Ok(taken)
+}
+
+fn ascii_class(c: char) -> &'static str {
+    match c {
+        'd' => "[0-9]",
+        'D' => "[^0-9]",
+        'w' => "[0-9A-Za-z_]",
+        'W' => "[^0-9A-Za-z_]",
+        's' => r"[\t\n\f\r ]",
+        _ => r"[^\t\n\f\r ]",
+    }
 }
 
 /// The length of what follows the brace of a repetition, if it is one.
