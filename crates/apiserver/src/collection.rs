@@ -64,6 +64,8 @@ pub(crate) struct UpdateRequest {
 pub(crate) struct Written {
     pub(crate) bytes: Bytes,
     pub(crate) created: bool,
+    /// What the author is told beside the answer.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What a delete left behind.
@@ -138,37 +140,36 @@ impl Collection<'_> {
         mut object: Object,
         effect: Effect,
     ) -> Answer<Option<Written>> {
-        self.prepare_new(&mut object)?;
+        let warnings = self.prepare_new(&mut object)?;
         let at = Location { namespace, name: object.name() };
         if effect == Effect::DryRun {
             let free = self.find(at).is_none();
-            return Ok(free.then(|| Written { bytes: unstamped(&object), created: true }));
+            return Ok(free.then(|| Written { bytes: unstamped(&object), created: true, warnings }));
         }
         let draft = Canonical::of(&object).into_draft();
         match self.commit(at, Expect::Absent, StoreChange::Put(draft)).await {
             Ok(stored) => {
                 self.check_namespace_remains(at, &stored).await?;
-                Ok(Some(Written { bytes: stored.value().clone(), created: true }))
+                Ok(Some(Written { bytes: stored.value().clone(), created: true, warnings }))
             }
             Err(Lost::Race) => Ok(None),
             Err(Lost::Refused(refusal)) => Err(refusal),
         }
     }
 
-    fn prepare_new(&self, object: &mut Object) -> Answer<()> {
+    /// Completes and checks a new object; what its author is told beside the answer.
+    fn prepare_new(&self, object: &mut Object) -> Answer<Vec<String>> {
         let rules = &self.resource.rules;
         (rules.default)(object, self.resource);
         (rules.prepare_create)(object, self.resource);
         if rules.generations != Generations::None {
             object.set_generation(1);
         }
+        let change = Change { resource: self.resource, old: None, subresource: None };
         let mut errors = meta::validate(object, self.resource);
-        errors.extend((rules.validate)(
-            object,
-            Change { resource: self.resource, old: None, subresource: None },
-        ));
+        errors.extend((rules.validate)(object, change));
         if errors.is_empty() {
-            return Ok(());
+            return Ok((rules.warn)(object, change));
         }
         Err(Refusal::invalid(self.resource.qualified_kind(), object.name(), &errors))
     }
@@ -230,6 +231,7 @@ impl Collection<'_> {
             return Err(Refusal::invalid(self.resource.qualified_kind(), at.name, &errors).into());
         }
 
+        let warnings = (rules.warn)(&object, change);
         let canonical = Canonical::of(&object);
         let unchanged = canonical.equals(stored.value(), &stored.revision().to_string());
         if is_released(&object, old) {
@@ -240,19 +242,19 @@ impl Collection<'_> {
                 let change = StoreChange::Delete(Canonical::of(old).into_draft());
                 self.commit(at, Expect::At(stored.revision()), change).await?;
             }
-            return Ok(Written { bytes, created: false });
+            return Ok(Written { bytes, created: false, warnings });
         }
         // A write that changes nothing leaves no trace: no revision, no event.
         if unchanged {
-            return Ok(Written { bytes: stored.value().clone(), created: false });
+            return Ok(Written { bytes: stored.value().clone(), created: false, warnings });
         }
         if request.effect == Effect::DryRun {
             let bytes = canonical.stamped(&stored.revision().to_string());
-            return Ok(Written { bytes, created: false });
+            return Ok(Written { bytes, created: false, warnings });
         }
         let change = StoreChange::Put(canonical.into_draft());
         let stored = self.commit(at, Expect::At(stored.revision()), change).await?;
-        Ok(Written { bytes: stored.value().clone(), created: false })
+        Ok(Written { bytes: stored.value().clone(), created: false, warnings })
     }
 
     /// The resourceVersion and uid in an update are what its author saw; they must still hold.
@@ -450,7 +452,10 @@ impl From<Refusal> for Lost {
 fn unstamped(object: &Object) -> Bytes {
     let mut value = object.clone();
     value.meta_mut().remove("resourceVersion");
-    serde_json::to_vec(&value).unwrap_or_default().into()
+    let mut bytes = Vec::new();
+    // Writing JSON to memory cannot fail.
+    let _ = crate::numbers::write_json(&mut bytes, &value);
+    bytes.into()
 }
 
 /// Whether a change counts as a new generation.

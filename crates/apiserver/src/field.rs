@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::numbers::{Figure, json_text};
+
 /// The ways in which a field can be wrong; each is a `reason` of a Status cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
@@ -91,7 +93,25 @@ impl FieldError {
     }
 
     pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
-        Self::new(Wrong::TooLong, field, None, format!("may not be more than {limit} bytes"))
+        Self::longer_than(field, i64::try_from(limit).unwrap_or(i64::MAX))
+    }
+
+    /// As `too_long`, with a limit that may be nonsense.
+    pub(crate) fn longer_than(field: impl Into<String>, limit: i64) -> Self {
+        let detail = match limit {
+            1 => "may not be more than 1 byte".to_owned(),
+            0.. => format!("may not be more than {limit} bytes"),
+            _ => "value is too long".to_owned(),
+        };
+        Self::new(Wrong::TooLong, field, None, detail)
+    }
+
+    /// As `too_many`, with a limit that may be nonsense.
+    pub(crate) fn more_than(field: impl Into<String>, found: i64, limit: i64) -> Self {
+        match u64::try_from(limit) {
+            Ok(limit) => Self::too_many(field, usize::try_from(found).unwrap_or(usize::MAX), limit),
+            Err(_) => Self::new(Wrong::TooMany, field, Some(found.into()), "has too many items"),
+        }
     }
 
     pub(crate) fn too_many(field: impl Into<String>, found: usize, limit: u64) -> Self {
@@ -126,7 +146,10 @@ impl FieldError {
     pub(crate) fn body(&self) -> String {
         let mut body = self.wrong.words().to_owned();
         if let Some(value) = &self.value {
-            body.push_str(&format!(": {value}"));
+            match value {
+                Value::Number(number) => body.push_str(&format!(": {}", Figure::of(number))),
+                value => body.push_str(&format!(": {}", json_text(value))),
+            }
         }
         if !self.detail.is_empty() {
             body.push_str(&format!(": {}", self.detail));

@@ -37,6 +37,7 @@ mod kinds;
 mod meta;
 mod names;
 mod negotiate;
+mod numbers;
 mod object;
 mod openapi;
 mod options;

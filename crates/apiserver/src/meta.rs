@@ -5,7 +5,7 @@ use rand::Rng as _;
 use serde_json::Value;
 
 use crate::field::FieldError;
-use crate::names;
+use crate::names::{self, NameRule};
 use crate::object::{Meta, Object};
 use crate::registry::{Resource, Scope};
 use crate::times;
@@ -85,13 +85,39 @@ pub(crate) fn validate(object: &Object, resource: &Resource) -> Vec<FieldError> 
             errors.push(FieldError::forbidden("metadata.namespace", "not allowed on this type"));
         }
     }
-    validate_maps(object, &mut errors);
-    validate_owners(object, &mut errors);
-    validate_finalizers(object, &mut errors);
+    errors.extend(validate_contents(object));
     if resource.rules.qualified_finalizers {
         for (index, finalizer) in object.finalizers().into_iter().enumerate() {
             errors.extend(unknown_finalizer(&format!("metadata.finalizers[{index}]"), finalizer));
         }
+    }
+    errors
+}
+
+fn validate_contents(object: &Object) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    validate_maps(object, &mut errors);
+    validate_owners(object, &mut errors);
+    validate_finalizers(object, &mut errors);
+    errors
+}
+
+/// What is wrong with the metadata of a resource inside of another, which stands at a path. Its name need only fit
+/// into a URL, and may be missing.
+pub(crate) fn validate_embedded(object: &Object, path: &str) -> Vec<FieldError> {
+    let mut errors = validate_contents(object);
+    if !object.namespace().is_empty() {
+        for problem in names::label(object.namespace()) {
+            errors.push(FieldError::invalid("metadata.namespace", object.namespace(), problem));
+        }
+    }
+    for (key, value) in [("generateName", object.meta_str("generateName")), ("name", object.name())] {
+        for problem in NameRule::PathSegment.check(value).into_iter().filter(|_| !value.is_empty()) {
+            errors.push(FieldError::invalid(format!("metadata.{key}"), value, problem));
+        }
+    }
+    for error in &mut errors {
+        error.field = error.field.replacen("metadata", path, 1);
     }
     errors
 }

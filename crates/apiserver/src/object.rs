@@ -158,7 +158,7 @@ fn write_entry(bytes: &mut Vec<u8>, key: &str, value: &Value) {
     // Writing JSON to memory cannot fail: keys are strings and the values came from JSON.
     let _ = serde_json::to_writer(&mut *bytes, key);
     bytes.push(b':');
-    let _ = serde_json::to_writer(&mut *bytes, value);
+    let _ = crate::numbers::write_json(&mut *bytes, value);
 }
 
 /// A document as Kubernetes writes one: kind and apiVersion first, and a line end.

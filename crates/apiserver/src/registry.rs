@@ -127,6 +127,8 @@ pub(crate) struct Rules {
     /// Puts back what this endpoint cannot change.
     pub(crate) prepare_update: fn(&mut Object, Change<'_>),
     pub(crate) validate: fn(&Object, Change<'_>) -> Vec<FieldError>,
+    /// What the author of a good object is told beside the answer.
+    pub(crate) warn: fn(&Object, Change<'_>) -> Vec<String>,
 }
 
 /// What a validation looks at beside the object itself.
@@ -168,6 +170,7 @@ impl Default for Rules {
             prepare_create: |_, _| {},
             prepare_update: |_, _| {},
             validate: |_, _| Vec::new(),
+            warn: |_, _| Vec::new(),
         }
     }
 }
@@ -285,8 +288,11 @@ fn conform(typing: &Typing, mut object: Object) -> Result<Conformed, String> {
                 unknown.extend(metadata.unknown.iter().map(|path| format!("metadata.{path}")));
                 object.insert("metadata".into(), Value::Object(metadata.object));
             }
+            // In the order in which Kubernetes names them: each step sorts its own.
             unknown.extend(crate::schema::prune(&mut object, &version.schema));
-            unknown.sort();
+            version.schema.drop_nulls(&mut object);
+            let embedded = crate::schema::coerce(&mut object, &version.schema);
+            unknown.extend(embedded.map_err(|error| error.to_string())?);
             Ok(Conformed { object, unknown })
         }
     }

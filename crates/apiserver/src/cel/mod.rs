@@ -22,4 +22,5 @@ mod value;
 pub(crate) use examine::{cardinality, examine};
 pub(crate) use paths::normalised as field_path;
 pub(crate) use rules::{Draft, Rules};
+pub(crate) use types::bound;
 pub(crate) use value::Place;

@@ -58,6 +58,11 @@ impl Library {
     }
 }
 
+/// A limit of a schema, if it limits anything.
+pub(crate) fn bound(limit: Option<i64>) -> Option<u64> {
+    limit.and_then(|limit| u64::try_from(limit).ok())
+}
+
 impl fmt::Display for Type<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -87,7 +92,7 @@ impl<'s> Type<'s> {
 
     /// The type of values of a schema; nothing, if expressions cannot see them.
     pub(super) fn of(schema: &'s Schema, place: Place) -> Option<Self> {
-        let most = schema.rules.max_length.map(|most| most.saturating_mul(4));
+        let most = bound(schema.rules.max_length).map(|most| most.saturating_mul(4));
         if schema.extensions.int_or_string {
             return Some(Self::Dyn);
         }
@@ -96,7 +101,7 @@ impl<'s> Type<'s> {
             SchemaType::Integer => Self::Int,
             SchemaType::Number => Self::Double,
             SchemaType::String => match schema.rules.format.as_str() {
-                "byte" => Self::Bytes(schema.rules.max_length.unwrap_or(REQUEST - 2)),
+                "byte" => Self::Bytes(bound(schema.rules.max_length).unwrap_or(REQUEST - 2)),
                 "duration" => Self::Duration,
                 "date" | "date-time" => Self::Timestamp,
                 _ => Self::Text(most.or_else(|| longest(schema)).unwrap_or(REQUEST - 2)),
@@ -104,7 +109,7 @@ impl<'s> Type<'s> {
             SchemaType::Array => {
                 let items = schema.items.as_ref()?;
                 let item = Self::of(items, Place::of(items))?;
-                let most = schema.rules.max_items;
+                let most = bound(schema.rules.max_items);
                 Self::List(Box::new(item), most.unwrap_or_else(|| REQUEST / (least(items) + 1)))
             }
             SchemaType::Object if place == Place::Resource || schema.additional.is_none() => {
@@ -114,7 +119,7 @@ impl<'s> Type<'s> {
                 None => Self::Object(schema, place),
                 Some(values) => {
                     let value = Self::of(values, Place::of(values))?;
-                    let most = schema.rules.max_properties;
+                    let most = bound(schema.rules.max_properties);
                     let most = most.unwrap_or_else(|| REQUEST / (least(values) + 6));
                     Self::Map(Box::new(Self::TEXT), Box::new(value), most)
                 }

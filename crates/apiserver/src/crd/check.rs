@@ -1,313 +1,272 @@
-//! What is wrong with a CustomResourceDefinition, field by field.
+//! What is wrong with a CustomResourceDefinition, field by field. What its versions hold is looked at in `versions`.
 
 use serde_json::{Map, Value};
 
-use super::rules;
+use super::versions;
 use crate::field::FieldError;
-use crate::jsonpath::JsonPath;
 use crate::names;
-use crate::schema::{Schema, Type};
 
-const SELECTABLE_FIELDS: usize = 8;
-const COLUMN_TYPES: &str = "boolean,date,integer,number,string";
-const COLUMN_FORMATS: &str = "binary,bool,byte,date,date-time,double,float,int32,int64,password";
+const APPROVED: &str = "api-approved.kubernetes.io";
 
-/// Checks a definition that has its defaults.
-pub(crate) fn check(
-    name: &str,
-    spec: &Map<String, Value>,
-    annotations: Option<&Map<String, Value>>,
-) -> Vec<FieldError> {
+/// A definition as far as it is checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate<'d> {
+    pub(crate) name: &'d str,
+    pub(crate) spec: &'d Map<String, Value>,
+    pub(crate) annotations: Option<&'d Map<String, Value>>,
+    pub(crate) status: Option<&'d Map<String, Value>>,
+}
+
+/// Checks a new definition that has its defaults.
+pub(crate) fn check(candidate: Candidate<'_>) -> Vec<FieldError> {
+    let mut errors = check_contents(candidate);
+    check_approval(candidate, None, &mut errors);
+    let plural = candidate.spec.get("names").and_then(|names| names.get("plural")).and_then(Value::as_str);
+    let wanted = format!("{}.{}", plural.unwrap_or_default(), text(candidate.spec, "group"));
+    if !candidate.name.is_empty() && candidate.name != wanted {
+        let detail = "must be spec.names.plural+\".\"+spec.group";
+        errors.push(FieldError::invalid("metadata.name", candidate.name, detail));
+    }
+    errors
+}
+
+/// Checks a changed definition that has its defaults.
+pub(crate) fn check_update(candidate: Candidate<'_>, old: Candidate<'_>) -> Vec<FieldError> {
+    let mut errors = check_contents(candidate);
+    check_approval(candidate, Some(old), &mut errors);
+    let names = |spec: &Map<String, Value>, key: &str| {
+        spec.get("names")
+            .and_then(|names| names.get(key))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let mut keep = |field: &str, new: String, old: String| {
+        if new != old {
+            errors.push(FieldError::invalid(field, new, "field is immutable"));
+        }
+    };
+    if is_established(old) {
+        keep("spec.scope", text(candidate.spec, "scope").to_owned(), text(old.spec, "scope").to_owned());
+        keep("spec.names.kind", names(candidate.spec, "kind"), names(old.spec, "kind"));
+    }
+    keep("spec.group", text(candidate.spec, "group").to_owned(), text(old.spec, "group").to_owned());
+    keep("spec.names.plural", names(candidate.spec, "plural"), names(old.spec, "plural"));
+    errors
+}
+
+/// Checks what the status of a definition says of names.
+pub(crate) fn check_status(status: Option<&Map<String, Value>>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if let Some(Value::Object(names)) = status.and_then(|status| status.get("acceptedNames")) {
+        check_names(names, "status.acceptedNames", &mut errors);
+    }
+    errors
+}
+
+fn is_established(candidate: Candidate<'_>) -> bool {
+    let conditions = candidate.status.and_then(|status| status.get("conditions")).and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+}
+
+fn check_contents(candidate: Candidate<'_>) -> Vec<FieldError> {
+    let Candidate { spec, status, .. } = candidate;
     let mut errors = Vec::new();
     let names = spec.get("names").and_then(Value::as_object).cloned().unwrap_or_default();
-    let (plural, group) = (text(&names, "plural"), text(spec, "group"));
-    let wanted = format!("{plural}.{group}");
-    if name != wanted {
-        let detail = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid("metadata.name", name, detail));
+    check_group(text(spec, "group"), &mut errors);
+    one_of("spec.scope", text(spec, "scope"), &["Cluster", "Namespaced"], &mut errors);
+    versions::check(spec, &mut errors);
+    for key in ["plural", "singular", "kind", "listKind"] {
+        if text(&names, key).is_empty() {
+            errors.push(FieldError::required(format!("spec.names.{key}"), ""));
+        }
     }
-    check_group(group, annotations, &mut errors);
-    let scope = text(spec, "scope");
-    match scope {
-        "Cluster" | "Namespaced" => {}
-        "" => errors.push(FieldError::required("spec.scope", "")),
-        other => errors.push(FieldError::not_supported("spec.scope", other, &["Cluster", "Namespaced"])),
-    }
+    check_names(&names, "spec.names", &mut errors);
+    check_conversion(spec, &mut errors);
+    errors.extend(check_status(status));
+    check_stored_versions(spec, status, &mut errors);
     if spec.get("preserveUnknownFields") == Some(&Value::Bool(true)) {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, detail));
     }
-    check_versions(spec, &mut errors);
-    check_names(&names, &mut errors);
-    check_conversion(spec, &mut errors);
     errors
 }
 
-fn check_group(group: &str, annotations: Option<&Map<String, Value>>, errors: &mut Vec<FieldError>) {
+fn one_of(field: &str, value: &str, accepted: &[&str], errors: &mut Vec<FieldError>) {
+    if value.is_empty() {
+        errors.push(FieldError::required(field, ""));
+    } else if !accepted.contains(&value) {
+        errors.push(FieldError::not_supported(field, value, accepted));
+    }
+}
+
+fn check_group(group: &str, errors: &mut Vec<FieldError>) {
     const FIELD: &str = "spec.group";
+    let problems = names::subdomain(group);
     if group.is_empty() {
         errors.push(FieldError::required(FIELD, ""));
-        return;
-    }
-    let problems = names::subdomain(group);
-    if !problems.is_empty() {
+    } else if !problems.is_empty() {
         errors.push(FieldError::invalid(FIELD, group, problems.join(",")));
     } else if !group.contains('.') {
         errors.push(FieldError::invalid(FIELD, group, "should be a domain with at least one dot"));
     }
-    const APPROVED: &str = "api-approved.kubernetes.io";
+}
+
+/// What the annotation of a protected group says.
+#[derive(PartialEq, Eq)]
+enum Approval {
+    Missing,
+    /// A URL, or why there is none.
+    Given,
+    Nonsense,
+}
+
+impl Approval {
+    fn of(annotation: &str) -> Self {
+        let has_host = |rest: &str| !rest.is_empty() && !rest.starts_with('/');
+        match annotation.split_once("://") {
+            _ if annotation.is_empty() => Self::Missing,
+            _ if annotation.starts_with("unapproved") => Self::Given,
+            Some((scheme, rest)) if !scheme.is_empty() && has_host(rest) => Self::Given,
+            _ => Self::Nonsense,
+        }
+    }
+}
+
+/// Groups of the Kubernetes project are for those that it approved; what was said before may stay.
+fn check_approval(candidate: Candidate<'_>, old: Option<Candidate<'_>>, errors: &mut Vec<FieldError>) {
+    let group = text(candidate.spec, "group");
     let protected = [".k8s.io", ".kubernetes.io"].iter().any(|suffix| group.ends_with(suffix))
         || matches!(group, "k8s.io" | "kubernetes.io");
-    let approval = annotations.and_then(|annotations| annotations.get(APPROVED)).and_then(Value::as_str);
-    if protected && approval.unwrap_or_default().is_empty() {
-        let detail = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111";
-        errors.push(FieldError::required(format!("metadata.annotations[{APPROVED}]"), detail));
-    }
-}
-
-fn check_versions(spec: &Map<String, Value>, errors: &mut Vec<FieldError>) {
-    const FIELD: &str = "spec.versions";
-    let none = Vec::new();
-    let versions = spec.get("versions").and_then(Value::as_array).unwrap_or(&none);
-    let mut seen = Vec::new();
-    let mut storage = 0;
-    for (at, version) in versions.iter().enumerate() {
-        let Value::Object(version) = version else { continue };
-        let path = format!("{FIELD}[{at}]");
-        let name = text(version, "name");
-        storage += usize::from(version.get("storage") == Some(&Value::Bool(true)));
-        let problems = names::label_1035(name);
-        if !problems.is_empty() {
-            errors.push(FieldError::invalid(format!("{path}.name"), name, problems.join(",")));
-        }
-        if seen.contains(&name) {
-            errors.push(FieldError::invalid(FIELD, versions.clone(), "must contain unique version names"));
-        }
-        seen.push(name);
-        check_version(version, &path, errors);
-    }
-    if storage != 1 {
-        let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid(FIELD, versions.clone(), detail));
-    }
-}
-
-fn check_version(version: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
-    let warning = version.get("deprecationWarning").and_then(Value::as_str);
-    if let Some(warning) = warning {
-        let deprecated = version.get("deprecated") == Some(&Value::Bool(true));
-        let problem = match warning {
-            _ if !deprecated => Some("can only be set for deprecated versions"),
-            "" => Some("must not be an empty string"),
-            long if long.len() > 256 => Some("must be <= 256 characters long"),
-            odd if odd.chars().any(char::is_control) => Some("must only contain printable characters"),
-            _ => None,
-        };
-        if let Some(problem) = problem {
-            errors.push(FieldError::invalid(format!("{path}.deprecationWarning"), warning, problem));
-        }
-    }
-    let field = format!("{path}.schema.openAPIV3Schema");
-    let schema = version.get("schema").and_then(|schema| schema.get("openAPIV3Schema"));
-    let schema = match schema {
-        None => {
-            errors.push(FieldError::required(&field, "schemas are required"));
-            None
-        }
-        Some(schema) => match Schema::read(schema, &field) {
-            Err(found) => {
-                errors.extend(found);
-                None
-            }
-            Ok(schema) => {
-                errors.extend(schema.structural_errors(&field));
-                check_defaults(&schema, &field, true, errors);
-                errors.extend(rules::check(&schema, &field));
-                Some(schema)
-            }
-        },
+    let annotation = |candidate: Candidate<'_>| {
+        let annotations = candidate.annotations.and_then(|annotations| annotations.get(APPROVED));
+        annotations.and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    check_scale(version, path, errors);
-    check_columns(version, path, errors);
-    check_selectable(version, schema.as_ref(), path, errors);
-}
-
-/// A default must be a value that its own schema accepts and knows.
-fn check_defaults(schema: &Schema, path: &str, root: bool, errors: &mut Vec<FieldError>) {
-    if let Some(default) = &schema.default {
-        let field = format!("{path}.default");
-        if root {
-            errors.push(FieldError::forbidden(&field, "must not be set at the root"));
-        } else {
-            for error in schema.default_errors(default) {
-                let detail = format!("must be a valid value: {error}");
-                errors.push(FieldError::invalid(&field, default.clone(), detail));
-            }
-        }
+    let said = annotation(candidate);
+    let approval = Approval::of(&said);
+    if !protected || old.is_some_and(|old| Approval::of(&annotation(old)) == approval) {
+        return;
     }
-    for (step, child) in schema.children() {
-        // What metadata may hold is not for a definition to say.
-        if step != "properties[metadata]" || !root {
-            check_defaults(child, &format!("{path}.{step}"), false, errors);
+    let field = format!("metadata.annotations[{APPROVED}]");
+    let lead = format!("protected groups must have approval annotation {APPROVED:?}");
+    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
+    match approval {
+        Approval::Given => {}
+        Approval::Missing => errors.push(FieldError::required(field, format!("{lead}, {see}"))),
+        Approval::Nonsense => {
+            let detail = format!("{lead} with either a URL or a reason starting with \"unapproved\", {see}");
+            errors.push(FieldError::invalid(field, said, detail));
         }
     }
 }
 
-fn check_scale(version: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
-    let scale = version.get("subresources").and_then(|subresources| subresources.get("scale"));
-    let Some(Value::Object(scale)) = scale else { return };
-    let mut check = |key: &str, required: bool, roots: &[&str], place: &str| {
-        let field = format!("{path}.subresources.scale.{key}");
-        match text(scale, key) {
-            "" if required => errors.push(FieldError::required(field, "")),
-            "" => {}
-            path if !path.starts_with('.') => {
-                errors.push(FieldError::invalid(field, path, "must be a simple json path starting with ."));
-            }
-            path if !roots.iter().any(|root| path.starts_with(root)) => {
-                errors.push(FieldError::invalid(field, path, format!("should be a json path under {place}")));
-            }
-            _ => {}
-        }
-    };
-    check("specReplicasPath", true, &[".spec."], ".spec");
-    check("statusReplicasPath", true, &[".status."], ".status");
-    check("labelSelectorPath", false, &[".spec.", ".status."], "either .spec or .status");
-}
-
-fn check_columns(version: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
-    let columns = version.get("additionalPrinterColumns").and_then(Value::as_array);
-    for (at, column) in columns.into_iter().flatten().enumerate() {
-        let Value::Object(column) = column else { continue };
-        let path = format!("{path}.additionalPrinterColumns[{at}]");
-        if text(column, "name").is_empty() {
-            errors.push(FieldError::required(format!("{path}.name"), ""));
-        }
-        let among = |list: &str, word: &str| list.split(',').any(|known| known == word);
-        match text(column, "type") {
-            "" => errors
-                .push(FieldError::required(format!("{path}.type"), format!("must be one of {COLUMN_TYPES}"))),
-            kind if !among(COLUMN_TYPES, kind) => {
-                let detail = format!("must be one of {COLUMN_TYPES}");
-                errors.push(FieldError::invalid(format!("{path}.type"), kind, detail));
-            }
-            _ => {}
-        }
-        let format = text(column, "format");
-        if !format.is_empty() && !among(COLUMN_FORMATS, format) {
-            let detail = format!("must be one of {COLUMN_FORMATS}");
-            errors.push(FieldError::invalid(format!("{path}.format"), format, detail));
-        }
-        let field = format!("{path}.jsonPath");
-        match text(column, "jsonPath") {
-            "" => errors.push(FieldError::required(field, "")),
-            path if !path.starts_with('.') => {
-                errors.push(FieldError::invalid(field, path, "must be a simple json path starting with ."));
-            }
-            path => {
-                if let Err(problem) = JsonPath::read(path) {
-                    errors.push(FieldError::invalid(field, path, problem));
-                }
-            }
-        }
-    }
-}
-
-fn check_selectable(
-    version: &Map<String, Value>,
-    schema: Option<&Schema>,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) {
-    let field = format!("{path}.selectableFields");
-    let fields = version.get("selectableFields").and_then(Value::as_array);
-    let mut seen = Vec::new();
-    for (at, selectable) in fields.into_iter().flatten().enumerate() {
-        let field = format!("{field}[{at}].jsonPath");
-        let path = selectable.get("jsonPath").and_then(Value::as_str).unwrap_or_default();
-        if path.is_empty() {
-            errors.push(FieldError::required(field, ""));
-            continue;
-        }
-        let parsed = JsonPath::read(path);
-        let steps = parsed.as_ref().ok().and_then(JsonPath::fields).unwrap_or_default();
-        let mut found = schema;
-        for step in &steps {
-            found = found.and_then(|schema| schema.properties.get(*step));
-        }
-        if steps.first() == Some(&"metadata") {
-            errors.push(FieldError::invalid(&field, path, "must not point to fields in metadata"));
-        }
-        match found.filter(|_| !steps.is_empty()) {
-            None if schema.is_some() => {
-                errors.push(FieldError::invalid(
-                    &field,
-                    path,
-                    "is an invalid path: does not refer to a valid field",
-                ));
-            }
-            Some(found) if !matches!(found.kind, Some(Type::String | Type::Boolean | Type::Integer)) => {
-                let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
-                errors.push(FieldError::invalid(&field, path, detail));
-            }
-            _ => {}
-        }
-        if seen.contains(&path) {
-            errors.push(FieldError::duplicate(field, path));
-        }
-        seen.push(path);
-    }
-    if seen.len() > SELECTABLE_FIELDS {
-        errors.push(FieldError::too_many(field, seen.len(), SELECTABLE_FIELDS as u64));
-    }
-}
-
-fn check_names(names: &Map<String, Value>, errors: &mut Vec<FieldError>) {
+fn check_names(names: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
     for key in ["plural", "singular", "kind", "listKind"] {
-        let field = format!("spec.names.{key}");
         let name = text(names, key);
-        if name.is_empty() {
-            errors.push(FieldError::required(field, ""));
-            continue;
-        }
         let mixed = key == "kind" || key == "listKind";
         let problems = names::label_1035(&if mixed { name.to_lowercase() } else { name.to_owned() });
-        if !problems.is_empty() {
+        if !name.is_empty() && !problems.is_empty() {
             let lead = if mixed { "may have mixed case, but should otherwise match: " } else { "" };
-            errors.push(FieldError::invalid(field, name, format!("{lead}{}", problems.join(","))));
+            let detail = format!("{lead}{}", problems.join(","));
+            errors.push(FieldError::invalid(format!("{path}.{key}"), name, detail));
         }
     }
     let (kind, list_kind) = (text(names, "kind"), text(names, "listKind"));
     if !kind.is_empty() && kind == list_kind {
         let detail = "kind and listKind may not be the same";
-        errors.push(FieldError::invalid("spec.names.listKind", list_kind, detail));
+        errors.push(FieldError::invalid(format!("{path}.listKind"), list_kind, detail));
     }
     for key in ["shortNames", "categories"] {
         let list = names.get(key).and_then(Value::as_array);
         for (at, name) in list.into_iter().flatten().filter_map(Value::as_str).enumerate() {
             let problems = names::label_1035(name);
             if !problems.is_empty() {
-                errors.push(FieldError::invalid(format!("spec.names.{key}[{at}]"), name, problems.join(",")));
+                errors.push(FieldError::invalid(format!("{path}.{key}[{at}]"), name, problems.join(",")));
             }
         }
     }
 }
 
 fn check_conversion(spec: &Map<String, Value>, errors: &mut Vec<FieldError>) {
-    let strategy = spec.get("conversion").and_then(|conversion| conversion.get("strategy"));
-    match strategy.and_then(Value::as_str) {
-        None | Some("None") => {}
-        Some("Webhook") => {
-            let detail = "conversion by webhook is not served; only None is";
-            errors.push(FieldError::invalid("spec.conversion.strategy", "Webhook", detail));
+    const FIELD: &str = "spec.conversion";
+    let Some(Value::Object(conversion)) = spec.get("conversion") else { return };
+    let strategy = text(conversion, "strategy");
+    one_of(&format!("{FIELD}.strategy"), strategy, &["None", "Webhook"], errors);
+    let webhook = conversion.get("webhook").and_then(Value::as_object);
+    let client = webhook.and_then(|webhook| webhook.get("clientConfig")).and_then(Value::as_object);
+    let reviews = webhook.and_then(|webhook| webhook.get("conversionReviewVersions"));
+    let reviews: Vec<&str> =
+        reviews.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let client_field = format!("{FIELD}.webhookClientConfig");
+    let reviews_field = format!("{FIELD}.conversionReviewVersions");
+    if strategy != "Webhook" {
+        let detail = "should not be set when strategy is not set to Webhook";
+        if client.is_some() {
+            errors.push(FieldError::forbidden(client_field, detail));
         }
-        Some(other) => {
-            errors.push(FieldError::not_supported("spec.conversion.strategy", other, &["None", "Webhook"]))
+        if !reviews.is_empty() {
+            errors.push(FieldError::forbidden(reviews_field, detail));
+        }
+        return;
+    }
+    let before = errors.len();
+    match client {
+        None => {
+            errors.push(FieldError::required(client_field, "required when strategy is set to Webhook"));
+        }
+        Some(client) if client.contains_key("url") == client.contains_key("service") => {
+            errors.push(FieldError::required(client_field, "exactly one of url or service is required"));
+        }
+        Some(_) => {}
+    }
+    if reviews.is_empty() {
+        errors.push(FieldError::required(reviews_field, ""));
+    } else if !reviews.iter().any(|version| matches!(*version, "v1" | "v1beta1")) {
+        let detail = "must include at least one of v1, v1beta1";
+        errors.push(FieldError::invalid(reviews_field, reviews, detail));
+    }
+    if errors.len() == before {
+        let detail = "conversion by webhook is not served; only None is";
+        errors.push(FieldError::invalid(format!("{FIELD}.strategy"), "Webhook", detail));
+    }
+}
+
+/// Objects may still be stored in a version that was the storage version once: it must stay.
+fn check_stored_versions(
+    spec: &Map<String, Value>,
+    status: Option<&Map<String, Value>>,
+    errors: &mut Vec<FieldError>,
+) {
+    const FIELD: &str = "status.storedVersions";
+    let stored = status.and_then(|status| status.get("storedVersions")).and_then(Value::as_array);
+    let stored: Vec<&str> = stored.into_iter().flatten().filter_map(Value::as_str).collect();
+    if stored.is_empty() {
+        errors.push(FieldError::invalid(FIELD, Value::Null, "must have at least one stored version"));
+        return;
+    }
+    let versions = spec.get("versions").and_then(Value::as_array);
+    let versions: Vec<&Value> = versions.into_iter().flatten().collect();
+    for version in &versions {
+        let name = version["name"].as_str().unwrap_or_default();
+        if version["storage"] == true && !stored.contains(&name) {
+            let detail = format!("must have the storage version {name}");
+            errors.push(FieldError::invalid(FIELD, stored.clone(), detail));
+        }
+    }
+    for (at, name) in stored.iter().enumerate() {
+        if !versions.iter().any(|version| version["name"] == *name) {
+            let detail = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+            );
+            errors.push(FieldError::invalid(format!("{FIELD}[{at}]"), *name, detail));
         }
     }
 }
 
-fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
+pub(super) fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
     map.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -334,10 +293,14 @@ mod tests {
     fn errors(change: impl FnOnce(&mut Value)) -> Vec<String> {
         let mut spec = good();
         change(&mut spec);
-        check("widgets.example.com", spec.as_object().unwrap(), None)
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        let status = json!({"storedVersions": [spec["versions"][0]["name"]]});
+        let candidate = Candidate {
+            name: "widgets.example.com",
+            spec: spec.as_object().unwrap(),
+            annotations: None,
+            status: status.as_object(),
+        };
+        check(candidate).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -374,36 +337,36 @@ mod tests {
             ),
             (
                 |spec| spec["versions"][0]["schema"]["openAPIV3Schema"]["type"] = "string".into(),
-                "spec.versions[0].schema.openAPIV3Schema.type: Invalid value: \"string\": must be object at the root",
+                "spec.validation.openAPIV3Schema.type: Invalid value: \"string\": must be object at the root",
             ),
             (
                 |spec| {
                     spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["colour"]
                         ["default"] = 5.into()
                 },
-                "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[colour].default: Invalid value: 5: must be a valid value",
+                "spec.validation.openAPIV3Schema.properties[spec].properties[colour].default: Invalid value: \"integer\"",
             ),
             (
                 |spec| spec["versions"][0]["selectableFields"] = json!([{"jsonPath": ".spec.size"}]),
-                "spec.versions[0].selectableFields[0].jsonPath: Invalid value: \".spec.size\": must point to a field of type",
+                "spec.selectableFields[0].jsonPath: Invalid value: \".spec.size\": must point to a field of type",
             ),
             (
                 |spec| {
                     spec["versions"][0]["subresources"] =
                         json!({"scale": {"specReplicasPath": ".x.y", "statusReplicasPath": ".status.r"}})
                 },
-                "spec.versions[0].subresources.scale.specReplicasPath: Invalid value: \".x.y\": should be a json path under .spec",
+                "spec.subresources.scale.specReplicasPath: Invalid value: \".x.y\": should be a json path under .spec",
             ),
             (
                 |spec| {
                     spec["versions"][0]["additionalPrinterColumns"] =
                         json!([{"name": "X", "type": "colour", "jsonPath": ".spec.x"}])
                 },
-                "spec.versions[0].additionalPrinterColumns[0].type: Invalid value: \"colour\": must be one of",
+                "spec.additionalPrinterColumns[0].type: Invalid value: \"colour\": must be one of",
             ),
             (
                 |spec| spec["conversion"] = json!({"strategy": "Webhook"}),
-                "spec.conversion.strategy: Invalid value: \"Webhook\"",
+                "spec.conversion.webhookClientConfig: Required value: required when",
             ),
         ];
         for (change, expected) in cases {

@@ -8,7 +8,10 @@ use bellwether_store::Revision;
 use serde_json::{Map, Value};
 
 use crate::cel::Rules;
+use crate::field::FieldError;
 use crate::jsonpath::JsonPath;
+use crate::numbers::Figure;
+use crate::object::Object;
 use crate::schema::Schema;
 
 /// A definition, with its schemas and paths ready for use.
@@ -58,6 +61,9 @@ pub(crate) struct Scale {
     pub(crate) spec_replicas: JsonPath,
     pub(crate) status_replicas: JsonPath,
     pub(crate) label_selector: Option<JsonPath>,
+    spec_path: String,
+    status_path: String,
+    selector_path: Option<String>,
 }
 
 /// A column of the kind's table.
@@ -132,7 +138,10 @@ impl Version {
             since,
             status: version.pointer("/subresources/status").is_some_and(Value::is_object),
             scale: version.pointer("/subresources/scale").and_then(Scale::read),
-            columns: columns.into_iter().flatten().filter_map(PrinterColumn::read).collect(),
+            // One column that cannot be read, and all are as if there were none.
+            columns: columns
+                .and_then(|columns| columns.iter().map(PrinterColumn::read).collect())
+                .unwrap_or_default(),
             selectable: selectable.into_iter().flatten().filter_map(SelectableField::read).collect(),
             name,
         })
@@ -180,14 +189,90 @@ pub(crate) fn priority(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String
 }
 
 impl Scale {
-    fn read(scale: &Value) -> Option<Self> {
+    /// Reads where the numbers are: `specReplicasPath`, `statusReplicasPath`, `labelSelectorPath`.
+    pub(crate) fn read(scale: &Value) -> Option<Self> {
         let path = |key: &str| JsonPath::read(scale.get(key)?.as_str()?).ok();
         Some(Self {
             spec_replicas: path("specReplicasPath")?,
             status_replicas: path("statusReplicasPath")?,
             label_selector: path("labelSelectorPath"),
+            spec_path: text(scale.get("specReplicasPath")),
+            status_path: text(scale.get("statusReplicasPath")),
+            selector_path: scale.get("labelSelectorPath").map(|path| text(Some(path))),
         })
     }
+}
+
+impl Scale {
+    /// What is wrong with the count that an object asks for.
+    pub(crate) fn validate_spec(&self, object: &Object) -> Vec<FieldError> {
+        count_error(object, &self.spec_path).into_iter().collect()
+    }
+
+    /// What is wrong with the count and the selector that an object tells.
+    pub(crate) fn validate_status(&self, object: &Object) -> Vec<FieldError> {
+        let selector = self.selector_path.as_ref().and_then(|path| match at(object, path) {
+            Ok(None | Some(Value::String(_))) => None,
+            Ok(Some(other)) => Some(FieldError::invalid(path, "", mistyped(path, other, "string"))),
+            Err(why) => Some(FieldError::invalid(path, "", why)),
+        });
+        count_error(object, &self.status_path).into_iter().chain(selector).collect()
+    }
+}
+
+fn count_error(object: &Object, path: &str) -> Option<FieldError> {
+    let count = match at(object, path) {
+        Ok(None) => return None,
+        Ok(Some(value)) => match value.as_i64() {
+            Some(count) => count,
+            None => return Some(FieldError::invalid(path, 0, mistyped(path, value, "int64"))),
+        },
+        Err(why) => return Some(FieldError::invalid(path, 0, why)),
+    };
+    match i32::try_from(count) {
+        Ok(0..) => None,
+        _ if count < 0 => Some(FieldError::invalid(path, count, "should be a non-negative integer")),
+        _ => {
+            let words = format!("should be less than or equal to {}", i32::MAX);
+            Some(FieldError::invalid(path, count, words))
+        }
+    }
+}
+
+/// The value at a plain path; the error says what stands in the way.
+fn at<'o>(object: &'o Object, path: &str) -> Result<Option<&'o Value>, String> {
+    let keys: Vec<&str> = path.trim_start_matches('.').split('.').collect();
+    let mut found: Option<&Value> = None;
+    for (depth, key) in keys.iter().enumerate() {
+        found = match (depth, found) {
+            (0, _) => object.get(*key),
+            (_, Some(Value::Object(map))) => map.get(*key),
+            (_, Some(Value::Null)) | (_, None) => return Ok(None),
+            (_, Some(other)) => {
+                let so_far = keys.get(..=depth).unwrap_or_default().join(".");
+                return Err(mistyped(&format!(".{so_far}"), other, "map[string]interface{}"));
+            }
+        };
+        if found.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(found)
+}
+
+fn mistyped(path: &str, found: &Value, wanted: &str) -> String {
+    let (shown, kind) = match found {
+        Value::Null => ("<nil>".to_owned(), "<nil>"),
+        Value::Bool(value) => (value.to_string(), "bool"),
+        Value::Number(number) => {
+            let figure = Figure::of(number);
+            (figure.to_string(), if let Figure::Integer(_) = figure { "int64" } else { "float64" })
+        }
+        Value::String(text) => (text.clone(), "string"),
+        Value::Array(_) => ("[]".to_owned(), "[]interface {}"),
+        Value::Object(_) => ("map[]".to_owned(), "map[string]interface {}"),
+    };
+    format!("{path} accessor error: {shown} is of the type {kind}, expected {wanted}")
 }
 
 impl PrinterColumn {

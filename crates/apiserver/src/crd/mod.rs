@@ -4,9 +4,11 @@ mod check;
 mod definition;
 mod rules;
 pub(crate) mod serve;
+mod versions;
 
-pub(crate) use check::check;
+pub(crate) use check::{Candidate, check, check_status, check_update};
 pub(crate) use definition::{PrinterColumn, Scale, Version};
+pub(crate) use versions::unrecognised_formats;
 
 /// The keyspace of definitions, below a logical cluster.
 pub(crate) const SPACE: &str = "customresourcedefinitions.apiextensions.k8s.io";

@@ -1,7 +1,7 @@
 //! What is wrong with the rules (`x-kubernetes-validations`) of a definition: the fields of each rule, whether its
 //! expressions can be evaluated, and what they may cost all together.
 
-use crate::cel::{Draft, Place, cardinality, examine, field_path};
+use crate::cel::{Draft, Place, bound, cardinality, examine, field_path};
 use crate::field::FieldError;
 use crate::schema::{ListType, Schema, Type};
 
@@ -181,8 +181,8 @@ impl Checker {
 /// How many values a value of this schema holds; nothing, if that has no bound.
 fn elements(schema: &Schema) -> Option<u64> {
     match schema.kind {
-        Some(Type::Array) => schema.rules.max_items,
-        Some(Type::Object) if schema.additional.is_some() => schema.rules.max_properties,
+        Some(Type::Array) => bound(schema.rules.max_items),
+        Some(Type::Object) if schema.additional.is_some() => bound(schema.rules.max_properties),
         _ => Some(1),
     }
 }

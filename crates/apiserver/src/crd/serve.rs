@@ -153,6 +153,8 @@ fn resource(stored: &Stored, definition: &Definition, version: &Version, storage
             prepare_create,
             prepare_update,
             validate,
+            warn,
+            qualified_finalizers: false,
             closed_to_new: stored.deleting,
             ..Rules::default()
         },
@@ -211,10 +213,17 @@ fn prepare_update(object: &mut Object, change: Change<'_>) {
 fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     let Some(version) = custom(change.resource) else { return Vec::new() };
     let schema = &version.schema;
-    let mut errors = match change.old {
-        None => schema.validate(object),
-        Some(old) => schema.validate_update(object, old),
+    let mut errors = match (change.subresource, change.old) {
+        (Some(Subresource::Status), old) => validate_status(object, old, version),
+        (_, None) => schema.validate(object),
+        (_, Some(old)) => schema.validate_update(object, old),
     };
+    if let Some(scale) = &version.scale {
+        if change.subresource != Some(Subresource::Status) {
+            errors.extend(scale.validate_spec(object));
+        }
+        errors.extend(scale.validate_status(object));
+    }
     if version.rules.any(schema) {
         if errors.iter().any(blocks_rules) {
             errors.push(FieldError::invalid("<nil>", Value::Null, RULES_SKIPPED));
@@ -233,6 +242,36 @@ fn blocks_rules(error: &FieldError) -> bool {
         error.wrong,
         Wrong::NotSupported | Wrong::Required | Wrong::TooLong | Wrong::TooMany | Wrong::TypeInvalid
     )
+}
+
+/// Through the endpoint of the status, only the status is looked at, as something of its own.
+fn validate_status(object: &Object, old: Option<&Object>, version: &Version) -> Vec<FieldError> {
+    let mut errors = version.schema.validate_part("status", object, old);
+    errors.extend(version.schema.validate_lists(object, old));
+    errors
+}
+
+/// Finalizers that could get into each other's way are pointed out.
+fn warn(object: &Object, change: Change<'_>) -> Vec<String> {
+    const FIELD: &str = "metadata.finalizers";
+    if change.subresource.is_some() {
+        return Vec::new();
+    }
+    let known = change.old.map(Meta::finalizers).unwrap_or_default();
+    let mut new: Vec<&str> =
+        object.finalizers().into_iter().filter(|finalizer| !known.contains(finalizer)).collect();
+    new.sort_unstable();
+    new.dedup();
+    new.into_iter()
+        .filter(|finalizer| !matches!(*finalizer, "orphan" | "foregroundDeletion" | "kubernetes"))
+        .filter(|finalizer| !finalizer.contains('/'))
+        .map(|finalizer| {
+            let how = if finalizer.contains('.') { " including a path (/)" } else { "" };
+            format!(
+                "{FIELD}: {finalizer:?}: prefer a domain-qualified finalizer name{how} to avoid accidental conflicts with other finalizer writers"
+            )
+        })
+        .collect()
 }
 
 /// The conditions and names of a definition's status, given what became of its names.

@@ -22,7 +22,6 @@ mod workload;
 use serde_json::{Value, json};
 
 use crate::crd::Scale;
-use crate::jsonpath::JsonPath;
 use crate::object::Object;
 use crate::registry::{Change, Registry, Resource, Rules, Scope, Storage, Subresource, Typing};
 use crate::shape::{BUILTINS, ResourceData};
@@ -171,11 +170,11 @@ fn describe(data: &'static ResourceData) -> Option<Resource> {
 
 /// Where the kinds that can be scaled keep their numbers.
 fn scale() -> Option<Scale> {
-    Some(Scale {
-        spec_replicas: JsonPath::read(".spec.replicas").ok()?,
-        status_replicas: JsonPath::read(".status.replicas").ok()?,
-        label_selector: JsonPath::read(".spec.selector").ok(),
-    })
+    Scale::read(&json!({
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".spec.selector",
+    }))
 }
 
 /// A new object has the status of one that nobody has looked at yet.

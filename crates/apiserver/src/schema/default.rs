@@ -10,6 +10,11 @@ impl Schema {
         self.default.is_some() || self.children().any(|(_, child)| child.has_defaults())
     }
 
+    /// Drops nulls that may not be there and that no default replaces.
+    pub(crate) fn drop_nulls(&self, object: &mut Map<String, Value>) {
+        drop_nulls(object, self);
+    }
+
     /// Drops nulls that may not be there and fills in defaults, all the way down.
     pub(crate) fn default_object(&self, object: &mut Map<String, Value>) {
         drop_nulls(object, self);

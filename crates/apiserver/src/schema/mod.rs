@@ -4,20 +4,31 @@
 //! Everything here is pure: a schema and a value in, a value or errors out.
 
 mod default;
+mod defaults;
+mod email;
 mod formats;
+mod keywords;
+mod lists;
+mod pattern;
 mod prune;
+mod ranges;
 mod ratchet;
 mod read;
+mod resources;
 mod structural;
 mod validate;
+#[cfg(test)]
+mod vectors;
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
 use serde_json::{Number, Value};
 
+pub(crate) use keywords::{check as check_keywords, drop_nulls, unreadable, unrecognised_formats};
+pub(crate) use pattern::Pattern;
 pub(crate) use prune::prune;
 pub(crate) use ratchet::{Correlated, KeyedItems, Part};
+pub(crate) use resources::coerce;
 
 /// The types of JSON values that a schema can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +65,15 @@ pub(crate) struct Schema {
     pub(crate) items: Option<Box<Schema>>,
     pub(crate) extensions: Extensions,
     pub(crate) rules: Rules,
-    /// Only that it is there matters: structural schemas forbid it in some places.
-    pub(crate) documented: bool,
+    /// Only that they are there matters: structural schemas forbid them in some places.
+    pub(crate) titled: bool,
+    pub(crate) described: bool,
 }
 
 /// What fields beside the named ones may hold.
 #[derive(Clone, Debug)]
 pub(crate) enum Additional {
+    Nothing,
     Anything,
     Like(Box<Schema>),
 }
@@ -68,14 +81,14 @@ pub(crate) enum Additional {
 impl Additional {
     pub(crate) fn schema(&self) -> Option<&Schema> {
         match self {
-            Self::Anything => None,
+            Self::Nothing | Self::Anything => None,
             Self::Like(schema) => Some(schema),
         }
     }
 }
 
 /// Kubernetes' own keywords.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Extensions {
     pub(crate) preserve_unknown_fields: bool,
     pub(crate) embedded_resource: bool,
@@ -101,13 +114,6 @@ pub(crate) enum MapType {
     Granular,
 }
 
-/// A regular expression with the text it was made from.
-#[derive(Clone, Debug)]
-pub(crate) struct Pattern {
-    pub(crate) text: String,
-    pub(crate) regex: Regex,
-}
-
 /// The keywords that restrict values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
@@ -117,19 +123,44 @@ pub(crate) struct Rules {
     pub(crate) minimum: Option<Number>,
     pub(crate) exclusive_minimum: bool,
     pub(crate) multiple_of: Option<Number>,
-    pub(crate) max_length: Option<u64>,
-    pub(crate) min_length: Option<u64>,
+    pub(crate) max_length: Option<i64>,
+    pub(crate) min_length: Option<i64>,
     pub(crate) pattern: Option<Pattern>,
-    pub(crate) max_items: Option<u64>,
-    pub(crate) min_items: Option<u64>,
-    pub(crate) max_properties: Option<u64>,
-    pub(crate) min_properties: Option<u64>,
+    pub(crate) max_items: Option<i64>,
+    pub(crate) min_items: Option<i64>,
+    pub(crate) max_properties: Option<i64>,
+    pub(crate) min_properties: Option<i64>,
     pub(crate) required: Vec<String>,
     pub(crate) one_of_values: Option<Vec<Value>>,
     pub(crate) all_of: Vec<Schema>,
     pub(crate) any_of: Vec<Schema>,
     pub(crate) one_of: Vec<Schema>,
     pub(crate) not: Option<Box<Schema>>,
+}
+
+impl Rules {
+    /// Whether nothing is restricted.
+    fn are_empty(&self) -> bool {
+        let numbers = [&self.maximum, &self.minimum, &self.multiple_of];
+        let counts = [
+            self.max_length,
+            self.min_length,
+            self.max_items,
+            self.min_items,
+            self.max_properties,
+            self.min_properties,
+        ];
+        self.format.is_empty()
+            && numbers.iter().all(|number| number.is_none())
+            && counts.iter().all(Option::is_none)
+            && !self.exclusive_maximum
+            && !self.exclusive_minimum
+            && self.pattern.is_none()
+            && self.required.is_empty()
+            && self.one_of_values.is_none()
+            && [&self.all_of, &self.any_of, &self.one_of].iter().all(|schemas| schemas.is_empty())
+            && self.not.is_none()
+    }
 }
 
 impl Schema {

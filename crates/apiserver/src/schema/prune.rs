@@ -2,15 +2,29 @@
 
 use serde_json::{Map, Value};
 
-use super::{Additional, Schema};
+use super::Schema;
 
 /// Drops the unknown fields of an object of a kind, and returns their paths, sorted. What every object has
 /// (apiVersion, kind, metadata) is known at the root and in embedded resources.
 pub(crate) fn prune(object: &mut Map<String, Value>, schema: &Schema) -> Vec<String> {
     let mut pruner = Pruner { unknown: Vec::new(), path: String::new() };
-    pruner.fields(object, schema, true, schema.extensions.preserve_unknown_fields);
+    pruner.fields(object, schema, Resource::Yes);
     pruner.unknown.sort();
     pruner.unknown
+}
+
+/// Whether a value has fields that its schema does not know. A resource at its root is one.
+pub(crate) fn has_unknown(value: &Value, schema: &Schema) -> bool {
+    let mut pruner = Pruner { unknown: Vec::new(), path: String::new() };
+    pruner.value(&mut value.clone(), Some(schema));
+    !pruner.unknown.is_empty()
+}
+
+/// Whether an object has the fields that every object has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Resource {
+    Yes,
+    No,
 }
 
 struct Pruner {
@@ -20,22 +34,21 @@ struct Pruner {
 
 impl Pruner {
     fn value(&mut self, value: &mut Value, schema: Option<&Schema>) {
-        let preserves = schema.is_some_and(|schema| schema.extensions.preserve_unknown_fields);
         match (value, schema) {
             (Value::Object(object), Some(schema)) => {
-                self.fields(object, schema, schema.extensions.embedded_resource, preserves);
+                let embedded = schema.extensions.embedded_resource;
+                self.fields(object, schema, if embedded { Resource::Yes } else { Resource::No });
             }
             (Value::Object(object), None) => {
                 for key in std::mem::take(object).into_iter().map(|(key, _)| key) {
                     self.record(&key);
                 }
             }
+            (Value::Array(items), Some(schema)) if schema.extensions.preserve_unknown_fields => {
+                self.preserved_items(items, schema);
+            }
             (Value::Array(items), schema) => {
                 let schema = schema.and_then(|schema| schema.items.as_deref());
-                // Below a list that preserves what it does not know, nothing is unknown without a schema.
-                if preserves && schema.is_none() {
-                    return;
-                }
                 for (at, item) in items.iter_mut().enumerate() {
                     self.within(&format!("[{at}]"), |pruner| pruner.value(item, schema));
                 }
@@ -44,10 +57,39 @@ impl Pruner {
         }
     }
 
-    fn fields(&mut self, object: &mut Map<String, Value>, schema: &Schema, resource: bool, preserves: bool) {
-        let mut dropped = Vec::new();
+    /// The items of a list that preserves what it does not know do so too, but for the fields that they name.
+    fn preserved_items(&mut self, items: &mut [Value], schema: &Schema) {
+        let Some(schema) = schema.items.as_deref() else { return };
+        for (at, item) in items.iter_mut().enumerate() {
+            self.within(&format!("[{at}]"), |pruner| match item {
+                Value::Object(object) => pruner.known_fields(object, schema),
+                Value::Array(items) => pruner.preserved_items(items, schema),
+                _ => {}
+            });
+        }
+    }
+
+    fn fields(&mut self, object: &mut Map<String, Value>, schema: &Schema, resource: Resource) {
+        if !schema.extensions.preserve_unknown_fields && schema.additional.is_none() {
+            let common = |key: &str| resource == Resource::Yes && is_common(key);
+            let unknown = |key: &&String| !schema.properties.contains_key(*key) && !common(key);
+            let dropped: Vec<String> = object.keys().filter(unknown).cloned().collect();
+            for key in dropped {
+                object.remove(&key);
+                self.record(&key);
+            }
+        }
+        self.visit(object, schema, resource);
+    }
+
+    fn known_fields(&mut self, object: &mut Map<String, Value>, schema: &Schema) {
+        let embedded = schema.extensions.embedded_resource;
+        self.visit(object, schema, if embedded { Resource::Yes } else { Resource::No });
+    }
+
+    fn visit(&mut self, object: &mut Map<String, Value>, schema: &Schema, resource: Resource) {
         for (key, value) in object.iter_mut() {
-            if resource && matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
+            if resource == Resource::Yes && is_common(key) {
                 continue;
             }
             let step = if self.path.is_empty() { key.clone() } else { format!(".{key}") };
@@ -55,18 +97,8 @@ impl Pruner {
                 self.within(&step, |pruner| pruner.value(value, Some(property)));
             } else if let Some(additional) = &schema.additional {
                 // Anything goes where anything is allowed, but what is in it is unknown.
-                let schema = match additional {
-                    Additional::Anything => None,
-                    Additional::Like(schema) => Some(schema.as_ref()),
-                };
-                self.within(&step, |pruner| pruner.value(value, schema));
-            } else if !preserves {
-                dropped.push(key.clone());
+                self.within(&step, |pruner| pruner.value(value, additional.schema()));
             }
-        }
-        for key in dropped {
-            object.remove(&key);
-            self.record(&key);
         }
     }
 
@@ -80,6 +112,10 @@ impl Pruner {
     fn record(&mut self, key: &str) {
         self.unknown.push(if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) });
     }
+}
+
+fn is_common(key: &str) -> bool {
+    matches!(key, "apiVersion" | "kind" | "metadata")
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use regex::RegexBuilder;
 use serde_json::{Map, Value};
 
 use super::{Additional, Extensions, ListType, MapType, Pattern, Rules, Schema, Type};
@@ -12,96 +11,66 @@ use crate::field::FieldError;
 /// How deep schemas may nest, and how many of them one definition may hold.
 const DEPTH: usize = 64;
 const NODES: usize = 50_000;
-/// What a compiled pattern may cost in memory.
-const PATTERN_SIZE: usize = 1 << 20;
+
+/// A schema, and what is wrong with parts of it that could not be read.
+pub(crate) struct Reading {
+    pub(crate) schema: Schema,
+    /// Patterns that are none.
+    pub(crate) errors: Vec<FieldError>,
+}
 
 impl Schema {
     /// Reads a schema; the errors name what cannot be served.
     pub(crate) fn read(value: &Value, path: &str) -> Result<Self, Vec<FieldError>> {
-        let mut reader = Reader { nodes: 0, errors: Vec::new() };
+        let Reading { schema, errors } = Self::read_all(value, path).map_err(|error| vec![error])?;
+        if errors.is_empty() { Ok(schema) } else { Err(errors) }
+    }
+
+    /// Reads what can be read; the error is a limit of ours.
+    pub(crate) fn read_all(value: &Value, path: &str) -> Result<Reading, FieldError> {
+        let mut reader = Reader { nodes: 0, beyond: None, errors: Vec::new() };
         let schema = reader.schema(value, path, 0);
-        if reader.errors.is_empty() { Ok(schema) } else { Err(reader.errors) }
+        match reader.beyond {
+            Some(error) => Err(error),
+            None => Ok(Reading { schema, errors: reader.errors }),
+        }
     }
 }
 
 struct Reader {
     nodes: usize,
+    /// Where a limit was passed.
+    beyond: Option<FieldError>,
     errors: Vec<FieldError>,
 }
 
 impl Reader {
     fn schema(&mut self, value: &Value, path: &str, depth: usize) -> Schema {
         self.nodes += 1;
+        if self.beyond.is_some() {
+            return Schema::default();
+        }
         if depth > DEPTH || self.nodes > NODES {
-            if self.nodes <= NODES + 1 {
-                let limit = format!("a schema may nest {DEPTH} levels and hold {NODES} schemas");
-                self.errors.push(FieldError::forbidden(path, limit));
-                self.nodes = NODES + 2;
-            }
+            let limit = format!("a schema may nest {DEPTH} levels and hold {NODES} schemas");
+            self.beyond = Some(FieldError::forbidden(path, limit));
             return Schema::default();
         }
         let Value::Object(map) = value else { return Schema::default() };
-        self.refuse_unserved(map, path);
         let depth = depth + 1;
         Schema {
-            kind: self.kind(map, path),
+            kind: kind(map),
             nullable: is_on(map, "nullable"),
-            default: map.get("default").cloned(),
+            default: map.get("default").filter(|default| !default.is_null()).cloned(),
             properties: self.named(map, "properties", path, depth),
             additional: self.additional(map, path, depth),
             items: map
                 .get("items")
+                .filter(|items| items.is_object())
                 .map(|items| Box::new(self.schema(items, &format!("{path}.items"), depth))),
-            extensions: self.extensions(map, path),
+            extensions: extensions(map),
             rules: self.rules(map, path, depth),
-            documented: ["title", "description"].iter().any(|key| !text(map, key).is_empty()),
-        }
-    }
-
-    fn refuse_unserved(&mut self, map: &Map<String, Value>, path: &str) {
-        for key in ["$ref", "definitions", "dependencies", "id", "patternProperties", "additionalItems"] {
-            if map.contains_key(key) {
-                self.errors
-                    .push(FieldError::forbidden(format!("{path}.{key}"), format!("{key} is not supported")));
-            }
-        }
-        if is_on(map, "uniqueItems") {
-            let field = format!("{path}.uniqueItems");
-            let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-            self.errors.push(FieldError::forbidden(field, detail));
-        }
-        if map.get("additionalProperties") == Some(&Value::Bool(false)) {
-            let field = format!("{path}.additionalProperties");
-            self.errors.push(FieldError::forbidden(field, "additionalProperties cannot be set to false"));
-        }
-        let properties = map.get("properties").and_then(Value::as_object).is_some_and(|map| !map.is_empty());
-        if properties && map.contains_key("additionalProperties") {
-            let field = format!("{path}.additionalProperties");
-            let detail = "additionalProperties and properties are mutual exclusive";
-            self.errors.push(FieldError::forbidden(field, detail));
-        }
-    }
-
-    fn kind(&mut self, map: &Map<String, Value>, path: &str) -> Option<Type> {
-        const NAMES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
-        match text(map, "type") {
-            "" => None,
-            "object" => Some(Type::Object),
-            "array" => Some(Type::Array),
-            "string" => Some(Type::String),
-            "integer" => Some(Type::Integer),
-            "number" => Some(Type::Number),
-            "boolean" => Some(Type::Boolean),
-            "null" => {
-                let field = format!("{path}.type");
-                let detail = "type cannot be set to null, use nullable as an alternative";
-                self.errors.push(FieldError::forbidden(field, detail));
-                None
-            }
-            other => {
-                self.errors.push(FieldError::not_supported(format!("{path}.type"), other, &NAMES));
-                None
-            }
+            titled: !text(map, "title").is_empty(),
+            described: !text(map, "description").is_empty(),
         }
     }
 
@@ -123,6 +92,7 @@ impl Reader {
     fn additional(&mut self, map: &Map<String, Value>, path: &str, depth: usize) -> Option<Additional> {
         match map.get("additionalProperties")? {
             Value::Bool(true) => Some(Additional::Anything),
+            Value::Bool(false) => Some(Additional::Nothing),
             Value::Object(_) => {
                 let path = format!("{path}.additionalProperties");
                 let value = map.get("additionalProperties").unwrap_or(&Value::Null);
@@ -132,47 +102,9 @@ impl Reader {
         }
     }
 
-    fn extensions(&mut self, map: &Map<String, Value>, path: &str) -> Extensions {
-        let list_type = match text(map, "x-kubernetes-list-type") {
-            "" => None,
-            "atomic" => Some(ListType::Atomic),
-            "set" => Some(ListType::Set),
-            "map" => Some(ListType::Map),
-            other => {
-                let field = format!("{path}.x-kubernetes-list-type");
-                self.errors.push(FieldError::not_supported(field, other, &["atomic", "map", "set"]));
-                None
-            }
-        };
-        let map_type = match text(map, "x-kubernetes-map-type") {
-            "" => None,
-            "atomic" => Some(MapType::Atomic),
-            "granular" => Some(MapType::Granular),
-            other => {
-                let field = format!("{path}.x-kubernetes-map-type");
-                self.errors.push(FieldError::not_supported(field, other, &["atomic", "granular"]));
-                None
-            }
-        };
-        let preserve = map.get("x-kubernetes-preserve-unknown-fields");
-        if preserve == Some(&Value::Bool(false)) {
-            let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
-            self.errors.push(FieldError::invalid(field, false, "must be true or undefined"));
-        }
-        Extensions {
-            preserve_unknown_fields: preserve == Some(&Value::Bool(true)),
-            embedded_resource: is_on(map, "x-kubernetes-embedded-resource"),
-            int_or_string: is_on(map, "x-kubernetes-int-or-string"),
-            list_type,
-            list_map_keys: texts(map, "x-kubernetes-list-map-keys"),
-            map_type,
-            validations: list(map, "x-kubernetes-validations").to_vec(),
-        }
-    }
-
     fn rules(&mut self, map: &Map<String, Value>, path: &str, depth: usize) -> Rules {
         let number = |key: &str| map.get(key).and_then(Value::as_number).cloned();
-        let count = |key: &str| map.get(key).and_then(Value::as_u64);
+        let count = |key: &str| map.get(key).and_then(Value::as_i64);
         Rules {
             format: text(map, "format").to_owned(),
             maximum: number("maximum"),
@@ -206,14 +138,48 @@ impl Reader {
         if text.is_empty() {
             return None;
         }
-        match RegexBuilder::new(text).size_limit(PATTERN_SIZE).build() {
-            Ok(regex) => Some(Pattern { text: text.to_owned(), regex }),
-            Err(error) => {
-                let detail = format!("must be a valid regular expression, but isn't: {error}");
-                self.errors.push(FieldError::invalid(format!("{path}.pattern"), text, detail));
+        match Pattern::read(text) {
+            Ok(pattern) => Some(pattern),
+            Err(why) => {
+                let words = format!("must be a valid regular expression, but isn't: {why}");
+                self.errors.push(FieldError::invalid(format!("{path}.pattern"), text, words));
                 None
             }
         }
+    }
+}
+
+/// A type that is none was refused already, as was everything odd about the extensions.
+fn kind(map: &Map<String, Value>) -> Option<Type> {
+    match text(map, "type") {
+        "object" => Some(Type::Object),
+        "array" => Some(Type::Array),
+        "string" => Some(Type::String),
+        "integer" => Some(Type::Integer),
+        "number" => Some(Type::Number),
+        "boolean" => Some(Type::Boolean),
+        _ => None,
+    }
+}
+
+fn extensions(map: &Map<String, Value>) -> Extensions {
+    Extensions {
+        preserve_unknown_fields: is_on(map, "x-kubernetes-preserve-unknown-fields"),
+        embedded_resource: is_on(map, "x-kubernetes-embedded-resource"),
+        int_or_string: is_on(map, "x-kubernetes-int-or-string"),
+        list_type: match text(map, "x-kubernetes-list-type") {
+            "atomic" => Some(ListType::Atomic),
+            "set" => Some(ListType::Set),
+            "map" => Some(ListType::Map),
+            _ => None,
+        },
+        list_map_keys: texts(map, "x-kubernetes-list-map-keys"),
+        map_type: match text(map, "x-kubernetes-map-type") {
+            "atomic" => Some(MapType::Atomic),
+            "granular" => Some(MapType::Granular),
+            _ => None,
+        },
+        validations: list(map, "x-kubernetes-validations").to_vec(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What makes a schema structural: every value's type is stated outside of allOf, anyOf, oneOf and not, which may only
 //! restrict what is stated. Only then can objects be pruned and defaulted by it.
 
-use super::{ListType, Schema, Type};
+use super::{Additional, Extensions, Schema, Type};
 use crate::field::FieldError;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,8 @@ fn check(schema: &Schema, level: Level, path: &str, errors: &mut Vec<FieldError>
     check_extensions(schema, path, errors);
     check_type(schema, level, path, errors);
     check_metadata(schema, level, path, errors);
-    check_junctors(schema, path, errors);
+    let skip = if is_int_or_string(&schema.rules.any_of) { Skip::AnyOf } else { Skip::AllOfAnyOf };
+    check_junctors(schema, skip, path, errors);
 }
 
 fn check_extensions(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
@@ -61,88 +62,27 @@ fn check_extensions(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
         let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         errors.push(FieldError::required(format!("{path}.properties"), detail));
     }
-    check_list_type(schema, path, errors);
-}
-
-fn check_list_type(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
-    let extensions = &schema.extensions;
-    let keys = format!("{path}.x-kubernetes-list-map-keys");
-    if extensions.list_type.is_some() && schema.kind != Some(Type::Array) {
-        let found = schema.kind.map(Type::name).unwrap_or_default();
-        let detail = "must be array if x-kubernetes-list-type is specified";
-        errors.push(FieldError::invalid(format!("{path}.type"), found, detail));
-    }
-    if extensions.list_type != Some(ListType::Map) {
-        if !extensions.list_map_keys.is_empty() {
-            let field = format!("{path}.x-kubernetes-list-type");
-            errors
-                .push(FieldError::required(field, "must be map if x-kubernetes-list-map-keys is non-empty"));
-        }
-        return;
-    }
-    if extensions.list_map_keys.is_empty() {
-        errors.push(FieldError::required(keys, "must not be empty if x-kubernetes-list-type is map"));
-        return;
-    }
-    let Some(items) = &schema.items else { return };
-    if items.kind != Some(Type::Object) {
-        let found = items.kind.map(Type::name).unwrap_or_default();
-        let field = format!("{path}.items.type");
-        errors.push(FieldError::invalid(
-            field,
-            found,
-            "must be object if parent array's x-kubernetes-list-type is map",
-        ));
-    }
-    for (at, key) in extensions.list_map_keys.iter().enumerate() {
-        match items.properties.get(key) {
-            None => errors.push(FieldError::invalid(
-                format!("{keys}[{at}]"),
-                key.as_str(),
-                "entries must all be names of item properties",
-            )),
-            Some(property) => {
-                let scalar = !matches!(property.kind, None | Some(Type::Object | Type::Array));
-                if !scalar {
-                    let field = format!("{path}.items.properties[{key}].type");
-                    let found = property.kind.map(Type::name).unwrap_or_default();
-                    let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                    errors.push(FieldError::invalid(field, found, detail));
-                }
-                if property.default.is_none() && !items.rules.required.contains(key) {
-                    let field = format!("{path}.items.properties[{key}].default");
-                    let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-                    errors.push(FieldError::required(field, detail));
-                }
-            }
-        }
-    }
 }
 
 fn check_type(schema: &Schema, level: Level, path: &str, errors: &mut Vec<FieldError>) {
     let field = format!("{path}.type");
     let extensions = &schema.extensions;
-    match schema.kind {
-        Some(Type::Object) => {}
-        kind if extensions.embedded_resource => {
-            let detail = "must be object if x-kubernetes-embedded-resource is true";
-            errors.push(match kind {
-                None => FieldError::required(field, detail),
-                Some(kind) => FieldError::invalid(field, kind.name(), detail),
-            });
-        }
-        None if !extensions.int_or_string && !extensions.preserve_unknown_fields => {
-            let detail = match level {
-                Level::Root => "must not be empty at the root",
-                Level::Item => "must not be empty for specified array items",
-                Level::Field => "must not be empty for specified object fields",
-            };
-            errors.push(FieldError::required(field, detail));
-        }
-        Some(kind) if level == Level::Root => {
-            errors.push(FieldError::invalid(field, kind.name(), "must be object at the root"));
-        }
-        _ => {}
+    if extensions.embedded_resource && schema.kind != Some(Type::Object) {
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        errors.push(match schema.kind {
+            None => FieldError::required(&field, detail),
+            Some(kind) => FieldError::invalid(&field, kind.name(), detail),
+        });
+    } else if schema.kind.is_none() && !extensions.int_or_string && !extensions.preserve_unknown_fields {
+        let detail = match level {
+            Level::Root => "must not be empty at the root",
+            Level::Item => "must not be empty for specified array items",
+            Level::Field => "must not be empty for specified object fields",
+        };
+        errors.push(FieldError::required(&field, detail));
+    }
+    if let Some(kind) = schema.kind.filter(|kind| level == Level::Root && *kind != Type::Object) {
+        errors.push(FieldError::invalid(field, kind.name(), "must be object at the root"));
     }
 }
 
@@ -171,7 +111,10 @@ fn check_metadata(schema: &Schema, level: Level, path: &str, errors: &mut Vec<Fi
         && metadata.additional.is_none()
         && metadata.items.is_none()
         && !metadata.nullable
-        && !metadata.extensions.preserve_unknown_fields;
+        && !metadata.titled
+        && !metadata.described
+        && metadata.extensions == Extensions::default()
+        && metadata.rules.are_empty();
     if level == Level::Root && !plain {
         let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
         errors.push(FieldError::forbidden(field, detail));
@@ -190,26 +133,33 @@ fn junctors(schema: &Schema) -> impl Iterator<Item = (String, &Schema)> {
         .chain(rules.not.iter().map(|not| ("not".to_owned(), not.as_ref())))
 }
 
-fn check_junctors(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
-    let int_or_string = schema.extensions.int_or_string;
+/// The one place of a schema where types may stand in anyOf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Skip {
+    AnyOf,
+    /// In the first of allOf.
+    AllOfAnyOf,
+    Nothing,
+}
+
+fn check_junctors(schema: &Schema, skip: Skip, path: &str, errors: &mut Vec<FieldError>) {
     for (step, nested) in junctors(schema) {
-        let path = format!("{path}.{step}");
-        if int_or_string && step.starts_with("anyOf") && is_int_or_string(&schema.rules.any_of) {
+        if skip == Skip::AnyOf && step.starts_with("anyOf") {
             continue;
         }
-        if int_or_string && step == "allOf[0]" && is_int_or_string(&nested.rules.any_of) {
-            continue;
-        }
-        check_nested(nested, &path, errors);
+        let first = skip == Skip::AllOfAnyOf && step == "allOf[0]" && is_int_or_string(&nested.rules.any_of);
+        let inner = if first { Skip::AnyOf } else { Skip::Nothing };
+        check_nested(nested, inner, &format!("{path}.{step}"), errors);
     }
 }
 
 /// The one way in which types may stand in anyOf: `[{type: integer}, {type: string}]`.
 fn is_int_or_string(schemas: &[Schema]) -> bool {
-    matches!(schemas, [a, b] if a.kind == Some(Type::Integer) && b.kind == Some(Type::String))
+    let only = |schema: &Schema, kind: Type| schema.kind == Some(kind) && schema.rules.are_empty();
+    matches!(schemas, [a, b] if only(a, Type::Integer) && only(b, Type::String))
 }
 
-fn check_nested(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+fn check_nested(schema: &Schema, skip: Skip, path: &str, errors: &mut Vec<FieldError>) {
     let mut forbid = |there: bool, key: &str, detail: &str| {
         if there {
             errors.push(FieldError::forbidden(format!("{path}.{key}"), detail));
@@ -217,9 +167,11 @@ fn check_nested(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     };
     let extensions = &schema.extensions;
     forbid(schema.kind.is_some(), "type", "must be empty to be structural");
-    forbid(schema.additional.is_some(), "additionalProperties", "must be undefined to be structural");
+    let additional = matches!(schema.additional, Some(Additional::Anything | Additional::Like(_)));
+    forbid(additional, "additionalProperties", "must be undefined to be structural");
     forbid(schema.default.is_some(), "default", "must be undefined to be structural");
-    forbid(schema.documented, "description", "must be empty to be structural");
+    forbid(schema.titled, "title", "must be empty to be structural");
+    forbid(schema.described, "description", "must be empty to be structural");
     forbid(schema.nullable, "nullable", "must be false to be structural");
     forbid(
         extensions.preserve_unknown_fields,
@@ -241,18 +193,17 @@ fn check_nested(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
         "properties[metadata]",
         "must not be specified in a nested context",
     );
-    for (step, nested) in schema.children().chain(junctors(schema)) {
-        check_nested(nested, &format!("{path}.{step}"), errors);
+    for (step, nested) in schema.children().filter(|(step, _)| step != "additionalProperties") {
+        check_nested(nested, Skip::Nothing, &format!("{path}.{step}"), errors);
     }
+    check_junctors(schema, skip, path, errors);
 }
 
 /// Every field that a junctor speaks of must be stated outside of it.
+/// Only the junctors at the root are looked at, as in Kubernetes.
 fn check_complete(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     for (step, nested) in junctors(schema) {
         check_stated(nested, schema, &format!("{path}.{step}"), path, errors);
-    }
-    for (step, child) in schema.children() {
-        check_complete(child, &format!("{path}.{step}"), errors);
     }
 }
 
@@ -297,7 +248,11 @@ mod tests {
 
     fn errors(schema: Value) -> Vec<String> {
         match Schema::read(&schema, "schema") {
-            Ok(schema) => schema.structural_errors("schema").iter().map(ToString::to_string).collect(),
+            Ok(read) => {
+                let keywords = crate::schema::check_keywords(&schema, "schema");
+                let structural = read.structural_errors("schema");
+                structural.iter().chain(&keywords).map(ToString::to_string).collect()
+            }
             Err(errors) => errors.iter().map(ToString::to_string).collect(),
         }
     }

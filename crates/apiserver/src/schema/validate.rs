@@ -3,346 +3,427 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::{Correlated, ListType, Rules, Schema, Type, formats};
+use super::formats;
+use super::ranges::validate_number;
+use super::{Additional, Correlated, Schema, Type};
 use crate::field::FieldError;
+use crate::numbers::{Figure, is_integral};
 
 /// Errors that belong to no field stand here.
 const NOWHERE: &str = "<nil>";
 
+/// What a value is validated for. Kubernetes looks at defaults less closely in one way and more closely in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// It came with an object. Formats that are not known mean nothing.
+    Object,
+    /// It is a default. The types of `x-kubernetes-int-or-string` are only those that anyOf states.
+    Default,
+}
+
 impl Schema {
     /// What is wrong with an object.
     pub(crate) fn validate(&self, object: &Map<String, Value>) -> Vec<FieldError> {
-        let mut errors = validate_schema(&Value::Object(object.clone()), self, "", None).errors;
-        validate_lists_below(object, self, "", &mut errors);
+        let mut errors = self.validate_values(object);
+        errors.extend(super::resources::validate_below(object, self));
+        errors.extend(super::lists::validate(object, self));
         errors
     }
 
-    /// What is wrong with an object that was not wrong before it was changed.
+    /// What is wrong with an object, but for what was wrong before and was left alone.
     pub(crate) fn validate_update(
         &self,
         object: &Map<String, Value>,
         old: &Map<String, Value>,
     ) -> Vec<FieldError> {
         let was = Correlated::root(self, object, old);
-        let mut errors = validate_schema(&Value::Object(object.clone()), self, "", Some(was)).errors;
-        let mut repeated_before = Vec::new();
-        validate_lists_below(old, self, "", &mut repeated_before);
-        if repeated_before.is_empty() {
-            validate_lists_below(object, self, "", &mut errors);
-        }
+        let found = validate_schema(View::Object(object), self, "", Purpose::Object, Some(was));
+        let mut errors: Vec<FieldError> = found.errors.into_iter().map(|error| placed(error, None)).collect();
+        errors.extend(super::resources::validate_below(object, self));
+        errors.extend(self.validate_lists(object, Some(old)));
         errors
     }
-}
 
-impl Schema {
-    /// What is wrong with a value that stands for this schema when it is left out.
-    pub(crate) fn default_errors(&self, default: &Value) -> Vec<FieldError> {
-        let mut errors = validate_schema(default, self, "", None).errors;
-        if let (Value::Object(object), false) = (default, self.extensions.preserve_unknown_fields) {
-            let mut pruned = object.clone();
-            for unknown in super::prune(&mut pruned, self) {
-                errors.push(FieldError::forbidden(unknown, "is not a field of the schema"));
-            }
+    /// What is wrong with the values of an object, each looked at for itself.
+    pub(crate) fn validate_values(&self, object: &Map<String, Value>) -> Vec<FieldError> {
+        let found = validate_schema(View::Object(object), self, "", Purpose::Object, None);
+        found.errors.into_iter().map(|error| placed(error, None)).collect()
+    }
+
+    /// What is wrong with a value that stands for this schema when it is left out; the path is that of the default.
+    pub(crate) fn validate_default(&self, default: &Value, path: &str) -> Vec<FieldError> {
+        let found = validate_schema(default.into(), self, "", Purpose::Default, None);
+        found.errors.into_iter().map(|error| placed(error, Some(path))).collect()
+    }
+
+    /// What stands twice in lists that are sets or maps, unless something did before.
+    pub(crate) fn validate_lists(
+        &self,
+        object: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+    ) -> Vec<FieldError> {
+        if old.is_some_and(|old| !super::lists::validate(old, self).is_empty()) {
+            return Vec::new();
         }
-        errors
+        super::lists::validate(object, self)
+    }
+
+    /// What is wrong with a field of an object that is looked at as something of its own, in its place.
+    pub(crate) fn validate_part(
+        &self,
+        part: &str,
+        object: &Map<String, Value>,
+        old: Option<&Map<String, Value>>,
+    ) -> Vec<FieldError> {
+        let (Some(value), Some(schema)) = (object.get(part), self.properties.get(part)) else {
+            return Vec::new();
+        };
+        let was = old.and_then(|old| Correlated::root(self, object, old).key(part));
+        let found = validate_schema(value.into(), schema, "", Purpose::Object, was);
+        found.errors.into_iter().map(|error| placed(error, Some(part))).collect()
     }
 }
 
 /// The value that one was before, if it has a past.
 type Was<'a> = Option<Correlated<'a>>;
 
+/// Puts the field of an error below a path.
+fn placed(mut error: FieldError, base: Option<&str>) -> FieldError {
+    let name = error.field.strip_prefix('.').unwrap_or(&error.field);
+    error.field = match (base, name) {
+        (None, "") => NOWHERE.to_owned(),
+        (None, name) => name.to_owned(),
+        (Some(base), "") => base.to_owned(),
+        (Some(base), name) => format!("{base}.{name}"),
+    };
+    error
+}
+
+/// A value to be looked at.
+#[derive(Clone, Copy)]
+pub(super) enum View<'v> {
+    Null,
+    Bool(bool),
+    Number(&'v Number),
+    Text(&'v str),
+    List(&'v [Value]),
+    Object(&'v Map<String, Value>),
+}
+
+impl<'v> From<&'v Value> for View<'v> {
+    fn from(value: &'v Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Number(number) => Self::Number(number),
+            Value::String(text) => Self::Text(text),
+            Value::Array(items) => Self::List(items),
+            Value::Object(object) => Self::Object(object),
+        }
+    }
+}
+
 /// What a validation found, and how many checks passed on the way.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     errors: Vec<FieldError>,
     passed: usize,
 }
 
 impl Found {
     fn merge(&mut self, other: Self) {
-        self.errors.extend(other.errors);
         self.passed += other.passed;
+        for error in other.errors {
+            self.error(error);
+        }
     }
 
-    fn error(&mut self, error: FieldError) {
-        self.errors.push(error);
+    /// What is said once is not said again.
+    pub(super) fn error(&mut self, error: FieldError) {
+        if !self.errors.contains(&error) {
+            self.errors.push(error);
+        }
+    }
+
+    /// An error that belongs to no field.
+    pub(super) fn general(&mut self, words: String) {
+        self.error(FieldError::invalid("", "", words));
     }
 }
 
 /// What is wrong with a value, unless it is as it was.
-fn validate_schema(value: &Value, schema: &Schema, path: &str, was: Was<'_>) -> Found {
-    let found = validate_value(value, schema, path, was);
+fn validate_schema(value: View<'_>, schema: &Schema, path: &str, purpose: Purpose, was: Was<'_>) -> Found {
+    let found = validate_value(value, schema, path, purpose, was);
     if !found.errors.is_empty() && was.is_some_and(|was| was.unchanged()) {
         return Found { errors: Vec::new(), passed: found.passed };
     }
     found
 }
 
-fn validate_value(value: &Value, schema: &Schema, path: &str, was: Was<'_>) -> Found {
+fn validate_value(value: View<'_>, schema: &Schema, path: &str, purpose: Purpose, was: Was<'_>) -> Found {
     let mut found = Found::default();
-    if let Some(error) = type_error(value, schema, path) {
-        found.error(error);
-    } else {
-        found.passed += 1;
-    }
-    if value.is_null() {
-        if let Some(error) = value_error(value, &schema.rules, path) {
-            found.error(error);
+    let known = Known::of(schema, purpose);
+    if let View::Null = value {
+        match type_error(value, &known, schema.nullable, path) {
+            Some(error) => found.error(error),
+            None => found.passed += 1,
         }
+        found.errors.extend(value_error(&Value::Null, schema, path));
         return found;
     }
-    found.passed += 1;
-    found.merge(validate_junctors(value, schema, path, was));
-    found.passed += 1;
+    if !known.types.is_empty() || !known.format.is_empty() {
+        match type_error(value, &known, schema.nullable, path) {
+            Some(error) => found.error(error),
+            None => found.passed += 1,
+        }
+        found.passed += 1;
+    }
+    found.merge(validate_junctors(value, schema, path, purpose, was));
+    found.passed += 2;
     match value {
-        Value::String(text) => {
-            found.merge(validate_text(text, &schema.rules, path));
+        View::Text(text) => {
+            found.errors.extend(text_error(text, schema, path));
             found.passed += 1;
+            if let Some(fits) = formats::matches(known.format, text) {
+                if !fits {
+                    let words = format!("{path} in body must be of type {}: {text:?}", known.format);
+                    found.error(FieldError::wrong_type(path, text, words));
+                }
+                found.passed += 1;
+            }
+            found.errors.extend(value_error(&Value::from(text), schema, path));
         }
-        Value::Number(number) => {
-            found.merge(validate_number(number, schema, path));
+        View::Number(number) => {
+            validate_number(number, &known, &schema.rules, path, &mut found);
             found.passed += 2;
+            found.errors.extend(value_error(&Value::Number(number.clone()), schema, path));
         }
-        Value::Array(items) => {
-            found.merge(validate_items(items, schema, path, was));
+        View::List(items) => {
+            found.merge(validate_items(items, schema, path, purpose, was));
             found.passed += 2;
+            if schema.rules.one_of_values.is_some() {
+                found.errors.extend(value_error(&Value::Array(items.to_vec()), schema, path));
+            }
         }
-        Value::Object(object) => {
-            found.merge(validate_fields(object, schema, path, was));
+        View::Object(object) => {
+            found.merge(validate_fields(object, schema, path, purpose, was));
             found.passed += 1;
+            if schema.rules.one_of_values.is_some() {
+                found.errors.extend(value_error(&Value::Object(object.clone()), schema, path));
+            }
         }
-        Value::Null | Value::Bool(_) => {}
+        View::Bool(value) => found.errors.extend(value_error(&Value::Bool(value), schema, path)),
+        View::Null => {}
     }
-    if let Some(error) = value_error(value, &schema.rules, path) {
-        found.error(error);
-    }
-    found.passed += 1;
+    found.passed += 2;
     found
 }
 
-fn shown(path: &str) -> &str {
-    path.strip_prefix('.').unwrap_or(path)
+/// What a schema says of types and formats, as far as it counts.
+pub(super) struct Known<'s> {
+    pub(super) types: &'static [&'static str],
+    pub(super) format: &'s str,
 }
 
-fn invalid(path: &str, value: impl Into<Value>, words: String) -> FieldError {
-    FieldError::invalid(field_of(path), value, words)
-}
+impl<'s> Known<'s> {
+    fn of(schema: &'s Schema, purpose: Purpose) -> Self {
+        let types: &[&str] = match schema.kind {
+            _ if schema.extensions.int_or_string && purpose == Purpose::Object => &["integer", "string"],
+            Some(Type::Object) => &["object"],
+            Some(Type::Array) => &["array"],
+            Some(Type::String) => &["string"],
+            Some(Type::Integer) => &["integer"],
+            Some(Type::Number) => &["number"],
+            Some(Type::Boolean) => &["boolean"],
+            None => &[],
+        };
+        let format = schema.rules.format.as_str();
+        let counts = purpose == Purpose::Default || formats::is_recognised(schema.kind, format);
+        Self { types, format: if counts { format } else { "" } }
+    }
 
-fn field_of(path: &str) -> String {
-    let shown = shown(path);
-    if shown.is_empty() { NOWHERE.to_owned() } else { shown.to_owned() }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.types.contains(&name)
     }
 }
 
-fn type_error(value: &Value, schema: &Schema, path: &str) -> Option<FieldError> {
-    let wanted = match schema.kind {
-        Some(kind) => kind,
-        None if schema.extensions.int_or_string => {
-            let fits = value.is_string() || is_integer(value) || (value.is_null() && schema.nullable);
-            return (!fits).then(|| mismatch(value, "integer,string", path));
-        }
-        None => return None,
-    };
-    let fits = match (wanted, value) {
-        (_, Value::Null) => schema.nullable,
-        (Type::Object, Value::Object(_))
-        | (Type::Array, Value::Array(_))
-        | (Type::String, Value::String(_))
-        | (Type::Number, Value::Number(_))
-        | (Type::Boolean, Value::Bool(_)) => true,
-        (Type::Integer, value) => is_integer(value),
-        _ => false,
-    };
-    (!fits).then(|| mismatch(value, wanted.name(), path))
-}
-
-fn mismatch(value: &Value, wanted: &str, path: &str) -> FieldError {
-    let found = type_name(value);
-    let words = format!("{} in body must be of type {wanted}: {found:?}", shown(path));
-    FieldError::wrong_type(field_of(path), found, words)
-}
-
-/// A float without a fraction is an integer as well.
-fn is_integer(value: &Value) -> bool {
+/// The type of a value, and the format that Kubernetes gives it.
+fn type_of(value: View<'_>) -> (&'static str, &'static str) {
     match value {
-        Value::Number(number) => {
-            number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
-        }
-        _ => false,
+        View::Null => ("null", ""),
+        View::Bool(_) => ("boolean", ""),
+        View::Number(number) => match Figure::of(number) {
+            Figure::Integer(_) => ("integer", "int64"),
+            Figure::Float(_) => ("number", "float64"),
+        },
+        View::Text(_) => ("string", ""),
+        View::List(_) => ("array", ""),
+        View::Object(_) => ("object", ""),
     }
 }
 
-fn value_error(value: &Value, rules: &Rules, path: &str) -> Option<FieldError> {
-    let allowed = rules.one_of_values.as_ref().filter(|allowed| !allowed.is_empty())?;
+/// A format lets a string or a list pass where another type is stated; that is Kubernetes' way, and kept.
+fn type_error(value: View<'_>, known: &Known<'_>, nullable: bool, path: &str) -> Option<FieldError> {
+    let mismatch = |wanted: &str, found: &str| {
+        let words = format!("{path} in body must be of type {wanted}: {found:?}");
+        Some(FieldError::wrong_type(path, found, words))
+    };
+    let (found, found_format) = type_of(value);
+    if let View::Null = value {
+        let fits = known.types.is_empty() || nullable;
+        return if fits { None } else { mismatch(&known.types.join(","), found) };
+    }
+    let numeric = match value {
+        View::Number(number) => match Figure::of(number) {
+            Figure::Integer(_) => known.has("number"),
+            Figure::Float(float) => known.has("integer") && is_integral(float),
+        },
+        _ => false,
+    };
+    let fits = known.has(found) || numeric;
+    let textual = matches!(value, View::Text(_) | View::List(_));
+    if !known.format.is_empty() {
+        if !textual && !fits && found_format != known.format {
+            return mismatch(known.format, found_format);
+        }
+        if textual && !known.has("number") && !known.has("integer") {
+            return None;
+        }
+    }
+    if fits { None } else { mismatch(&known.types.join(","), found) }
+}
+
+/// A value that is not among the allowed ones. Null never is.
+fn value_error(value: &Value, schema: &Schema, path: &str) -> Option<FieldError> {
+    let allowed = schema.rules.one_of_values.as_ref().filter(|allowed| !allowed.is_empty())?;
     if allowed.iter().any(|candidate| same(candidate, value)) {
         return None;
     }
-    let words: Vec<String> = allowed
+    let shown: Vec<String> = allowed
         .iter()
         .map(|candidate| match candidate {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         })
         .collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    Some(FieldError::not_supported(field_of(path), value.clone(), &words))
+    let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+    Some(FieldError::not_supported(path, value.clone(), &shown))
 }
 
-/// Equality that takes 1 and 1.0 for the same number.
-fn same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => compare(a, b) == std::cmp::Ordering::Equal,
-        _ => a == b,
+/// Whether a value is an allowed one: numbers are compared as the type of the allowed one.
+fn same(candidate: &Value, value: &Value) -> bool {
+    match (candidate, value) {
+        (_, Value::Null) => false,
+        (Value::Number(candidate), Value::Number(value)) => match Figure::of(candidate) {
+            Figure::Integer(integer) => integer == Figure::of(value).truncated(),
+            Figure::Float(float) => float == Figure::of(value).as_f64(),
+        },
+        _ => candidate == value,
     }
 }
 
-fn compare(a: &Number, b: &Number) -> std::cmp::Ordering {
-    match (a.as_i64(), b.as_i64()) {
-        (Some(a), Some(b)) => a.cmp(&b),
-        _ => a.as_f64().unwrap_or(f64::NAN).total_cmp(&b.as_f64().unwrap_or(f64::NAN)),
-    }
-}
-
-fn validate_text(text: &str, rules: &Rules, path: &str) -> Found {
-    let mut found = Found::default();
-    let name = shown(path);
-    let length = text.chars().count() as u64;
-    if let Some(limit) = rules.max_length.filter(|limit| length > *limit) {
-        found.error(FieldError::too_long(field_of(path), usize::try_from(limit).unwrap_or(usize::MAX)));
-    } else if let Some(limit) = rules.min_length.filter(|limit| length < *limit) {
-        found.error(invalid(path, text, format!("{name} in body should be at least {limit} chars long")));
-    } else if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.regex.is_match(text)) {
-        found.error(invalid(path, text, format!("{name} in body should match '{}'", pattern.text)));
-    }
-    if !formats::matches(&rules.format, text) {
-        let words = format!("{name} in body must be of type {}: {text:?}", rules.format);
-        found.error(FieldError::wrong_type(field_of(path), text, words));
-    }
-    found
-}
-
-fn validate_number(number: &Number, schema: &Schema, path: &str) -> Found {
-    use std::cmp::Ordering;
-    let mut found = Found::default();
+/// Only the first thing that is wrong with a string is told.
+fn text_error(text: &str, schema: &Schema, path: &str) -> Option<FieldError> {
     let rules = &schema.rules;
-    let name = shown(path);
-    let mut fail = |words: String| found.error(invalid(path, number.clone(), words));
-    if rules.format == "int32" && number.as_i64().is_none_or(|value| i32::try_from(value).is_err()) {
-        fail(format!("Checked value must be of type integer with format int32 in {name}"));
+    let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+    if let Some(limit) = rules.max_length.filter(|limit| length > *limit) {
+        return Some(FieldError::longer_than(path, limit));
     }
-    if let Some(factor) = &rules.multiple_of {
-        let multiple = match (number.as_i64(), factor.as_i64()) {
-            (Some(value), Some(factor)) if factor != 0 => value % factor == 0,
-            _ => {
-                let ratio = number.as_f64().unwrap_or(0.0) / factor.as_f64().unwrap_or(1.0);
-                (ratio - ratio.round()).abs() < 1e-9
-            }
-        };
-        if !multiple {
-            fail(format!("{name} in body should be a multiple of {factor}"));
-        }
+    if let Some(limit) = rules.min_length.filter(|limit| length < *limit) {
+        let words = format!("{path} in body should be at least {limit} chars long");
+        return Some(FieldError::invalid(path, text, words));
     }
-    if let Some(minimum) = &rules.minimum {
-        match (compare(number, minimum), rules.exclusive_minimum) {
-            (Ordering::Less, false) => {
-                fail(format!("{name} in body should be greater than or equal to {minimum}"));
-            }
-            (Ordering::Less | Ordering::Equal, true) => {
-                fail(format!("{name} in body should be greater than {minimum}"));
-            }
-            _ => {}
-        }
-    }
-    if let Some(maximum) = &rules.maximum {
-        match (compare(number, maximum), rules.exclusive_maximum) {
-            (Ordering::Greater, false) => {
-                fail(format!("{name} in body should be less than or equal to {maximum}"));
-            }
-            (Ordering::Greater | Ordering::Equal, true) => {
-                fail(format!("{name} in body should be less than {maximum}"));
-            }
-            _ => {}
-        }
-    }
-    found
+    let pattern = rules.pattern.as_ref().filter(|pattern| !pattern.regex.is_match(text))?;
+    let words = format!("{path} in body should match '{}'", pattern.text);
+    Some(FieldError::invalid(path, text, words))
 }
 
-fn validate_items(items: &[Value], schema: &Schema, path: &str, was: Was<'_>) -> Found {
+fn validate_items(items: &[Value], schema: &Schema, path: &str, purpose: Purpose, was: Was<'_>) -> Found {
     let mut found = Found::default();
     if let Some(schema) = &schema.items {
         let were = was.and_then(|was| was.items());
         for (at, item) in items.iter().enumerate() {
             let was = were.as_ref().and_then(|were| were.at(at));
-            found.merge(validate_schema(item, schema, &format!("{path}[{at}]"), was));
+            found.merge(validate_schema(item.into(), schema, &format!("{path}[{at}]"), purpose, was));
         }
     }
-    let count = items.len() as u64;
+    let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
     let rules = &schema.rules;
     if let Some(limit) = rules.min_items.filter(|limit| count < *limit) {
-        let words = format!("{} in body should have at least {limit} items", shown(path));
-        found.error(invalid(path, count, words));
+        let words = format!("{path} in body should have at least {limit} items");
+        found.error(FieldError::invalid(path, count, words));
     }
     if let Some(limit) = rules.max_items.filter(|limit| count > *limit) {
-        found.error(FieldError::too_many(field_of(path), items.len(), limit));
+        found.error(FieldError::more_than(path, count, limit));
     }
     found
 }
 
-fn validate_fields(object: &Map<String, Value>, schema: &Schema, path: &str, was: Was<'_>) -> Found {
+fn validate_fields(
+    object: &Map<String, Value>,
+    schema: &Schema,
+    path: &str,
+    purpose: Purpose,
+    was: Was<'_>,
+) -> Found {
     let mut found = Found::default();
     let rules = &schema.rules;
-    let count = object.len() as u64;
+    let count = i64::try_from(object.len()).unwrap_or(i64::MAX);
     if let Some(limit) = rules.min_properties.filter(|limit| count < *limit) {
-        let words = format!("{} in body should have at least {limit} properties", shown(path));
-        found.error(invalid(path, count, words));
+        let words = format!("{path} in body should have at least {limit} properties");
+        found.error(FieldError::invalid(path, count, words));
     }
     if let Some(limit) = rules.max_properties.filter(|limit| count > *limit) {
-        found.error(FieldError::too_many(field_of(path), object.len(), limit));
+        found.error(FieldError::more_than(path, count, limit));
     }
     for (key, value) in object {
-        if let Some(field) = schema.field(key) {
-            let was = was.and_then(|was| was.key(key));
-            found.merge(validate_schema(value, field, &format!("{path}.{key}"), was));
+        let was = was.and_then(|was| was.key(key));
+        if let Some(property) = schema.properties.get(key) {
+            let place = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            found.merge(validate_schema(value.into(), property, &place, purpose, was));
+            continue;
+        }
+        match &schema.additional {
+            Some(Additional::Like(additional)) => {
+                found.merge(validate_schema(
+                    value.into(),
+                    additional,
+                    &format!("{path}.{key}"),
+                    purpose,
+                    was,
+                ));
+            }
+            Some(Additional::Nothing) => {
+                let words = format!("{path}.{key} in body is a forbidden property");
+                found.error(FieldError::invalid(path, key.as_str(), words));
+            }
+            Some(Additional::Anything) | None => {}
         }
     }
     for key in rules.required.iter().filter(|key| !object.contains_key(*key)) {
-        found.error(FieldError::required(field_of(&format!("{path}.{key}")), ""));
+        found.error(FieldError::required(format!("{path}.{key}"), ""));
     }
     found
 }
 
-fn validate_junctors(value: &Value, schema: &Schema, path: &str, was: Was<'_>) -> Found {
-    let mut found = Found { errors: Vec::new(), passed: 1 };
+fn validate_junctors(value: View<'_>, schema: &Schema, path: &str, purpose: Purpose, was: Was<'_>) -> Found {
+    let mut found = Found::default();
     let rules = &schema.rules;
-    let name = shown(path);
     if !rules.any_of.is_empty() {
-        let alternatives = try_all(value, &rules.any_of, path, was);
+        let alternatives = try_all(value, &rules.any_of, path, purpose, was);
         if alternatives.valid == 0 {
-            let words = format!("{name:?} must validate at least one schema (anyOf)");
-            found.error(FieldError::invalid(NOWHERE, "", words));
+            found.general(format!("{path:?} must validate at least one schema (anyOf)"));
         }
         found.merge(alternatives.telling);
     }
     if !rules.one_of.is_empty() {
-        let alternatives = try_all(value, &rules.one_of, path, was);
+        let alternatives = try_all(value, &rules.one_of, path, purpose, was);
         if alternatives.valid != 1 {
             let more = match alternatives.valid {
                 0 => "Found none valid".to_owned(),
                 many => format!("Found {many} valid alternatives"),
             };
-            let words = format!("{name:?} must validate one and only one schema (oneOf). {more}");
-            found.error(FieldError::invalid(NOWHERE, "", words));
+            found.general(format!("{path:?} must validate one and only one schema (oneOf). {more}"));
         }
         if alternatives.valid <= 1 {
             found.merge(alternatives.telling);
@@ -351,21 +432,19 @@ fn validate_junctors(value: &Value, schema: &Schema, path: &str, was: Was<'_>) -
     if !rules.all_of.is_empty() {
         let mut valid = 0;
         for schema in &rules.all_of {
-            let tried = validate_value(value, schema, path, was);
+            let tried = validate_value(value, schema, path, purpose, was);
             valid += usize::from(tried.errors.is_empty());
             found.merge(tried);
         }
         if valid != rules.all_of.len() {
             let more = if valid == 0 { ". None validated" } else { "" };
-            let words = format!("{name:?} must validate all the schemas (allOf){more}");
-            found.error(FieldError::invalid(NOWHERE, "", words));
+            found.general(format!("{path:?} must validate all the schemas (allOf){more}"));
         }
     }
     if let Some(not) = &rules.not
-        && validate_value(value, not, path, was).errors.is_empty()
+        && validate_value(value, not, path, purpose, was).errors.is_empty()
     {
-        let words = format!("{name:?} must not validate the schema (not)");
-        found.error(FieldError::invalid(NOWHERE, "", words));
+        found.general(format!("{path:?} must not validate the schema (not)"));
     }
     found
 }
@@ -377,11 +456,11 @@ struct Alternatives {
     telling: Found,
 }
 
-fn try_all(value: &Value, schemas: &[Schema], path: &str, was: Was<'_>) -> Alternatives {
+fn try_all(value: View<'_>, schemas: &[Schema], path: &str, purpose: Purpose, was: Was<'_>) -> Alternatives {
     let mut valid = 0;
     let mut telling: Option<Found> = None;
     for schema in schemas {
-        let tried = validate_value(value, schema, path, was);
+        let tried = validate_value(value, schema, path, purpose, was);
         if tried.errors.is_empty() {
             valid += 1;
             if valid == 1 {
@@ -393,88 +472,6 @@ fn try_all(value: &Value, schemas: &[Schema], path: &str, was: Was<'_>) -> Alter
     }
     Alternatives { valid, telling: telling.unwrap_or_default() }
 }
-
-/// Lists that are sets or maps hold nothing twice.
-fn validate_lists_below(
-    object: &Map<String, Value>,
-    schema: &Schema,
-    path: &str,
-    errors: &mut Vec<FieldError>,
-) {
-    for (key, value) in object {
-        let step = if schema.properties.contains_key(key) {
-            if path.is_empty() { key.clone() } else { format!("{path}.{key}") }
-        } else {
-            format!("{path}[{key}]")
-        };
-        if let Some(field) = schema.field(key) {
-            validate_lists(value, field, &step, errors);
-        }
-    }
-}
-
-fn validate_lists(value: &Value, schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
-    match value {
-        Value::Object(object) => validate_lists_below(object, schema, path, errors),
-        Value::Array(items) => {
-            match schema.extensions.list_type {
-                Some(ListType::Set) => {
-                    for at in repeated(items) {
-                        if let Some(item) = items.get(at) {
-                            errors.push(FieldError::duplicate(format!("{path}[{at}]"), item.clone()));
-                        }
-                    }
-                }
-                Some(ListType::Map) => validate_list_map(items, schema, path, errors),
-                Some(ListType::Atomic) | None => {}
-            }
-            if let Some(schema) = &schema.items {
-                for (at, item) in items.iter().enumerate() {
-                    validate_lists(item, schema, &format!("{path}[{at}]"), errors);
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-fn validate_list_map(items: &[Value], schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
-    if let Some((at, item)) = items.iter().enumerate().find(|(_, item)| !(item.is_object() || item.is_null()))
-    {
-        let words = "must be an object for an array of list-type map";
-        errors.push(FieldError::invalid(format!("{path}[{at}]"), item.clone(), words));
-        return;
-    }
-    let keys: Vec<Value> = items
-        .iter()
-        .map(|item| {
-            let keys = schema.extensions.list_map_keys.iter();
-            keys.filter_map(|key| item.get(key).map(|value| (key.clone(), value.clone())))
-                .collect::<Map<String, Value>>()
-                .into()
-        })
-        .collect();
-    for at in repeated(&keys) {
-        if let Some(key) = keys.get(at) {
-            errors.push(FieldError::duplicate(format!("{path}[{at}]"), key.clone()));
-        }
-    }
-}
-
-/// The position of the second appearance of everything that appears more than once.
-fn repeated(items: &[Value]) -> Vec<usize> {
-    let mut seen: std::collections::HashMap<String, usize> = std::collections::HashMap::new();
-    let mut repeated = Vec::new();
-    for (at, item) in items.iter().enumerate() {
-        let times = seen.entry(item.to_string()).or_default();
-        *times += 1;
-        if *times == 2 {
-            repeated.push(at);
-        }
-    }
-    repeated
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -527,7 +524,7 @@ mod tests {
             (
                 json!({"type": "string", "maxLength": 1}),
                 json!("xx"),
-                "a: Too long: may not be more than 1 bytes",
+                "a: Too long: may not be more than 1 byte",
             ),
             (
                 json!({"type": "string", "minLength": 3}),

@@ -9,7 +9,7 @@ use crate::decode::{Decoded, decode, key_paths};
 use crate::negotiate::Encoding;
 use crate::object::Object;
 use crate::options::FieldValidation;
-use crate::registry::{Registry, Resource};
+use crate::registry::{Registry, Resource, Typing};
 use crate::status::{Answer, Refusal};
 
 /// An object in its stored form, and what the client is warned of.
@@ -105,7 +105,11 @@ pub(super) fn read_object(
         }
     }
     let oddities = duplicates.into_iter().map(|path| Oddity { path, what: What::Duplicate }).collect();
-    let order = || if encoding == Encoding::Json { key_paths(bytes) } else { Vec::new() };
+    let order = || match (encoding, &resource.typing) {
+        (Encoding::Json, Typing::Builtin(_)) => key_paths(bytes),
+        // Kubernetes names the oddities of custom kinds in the order in which it finds them.
+        _ => Vec::new(),
+    };
     let registry = call.cluster.registry(&call.server);
     conform_with(&registry, resource, object, oddities, validation, order)
         .map_err(|misfit| misfit.refusal(resource))

@@ -27,6 +27,7 @@ pub(super) async fn create(
     }
     settle_namespace(call, &mut object)?;
     let written = call.collection().create(&call.namespace, object, options.effect).await?;
+    call.warnings.add(written.warnings);
     render::one(call, StatusCode::CREATED, &written.bytes, accepted)
 }
 
@@ -50,6 +51,7 @@ pub(super) async fn update(
             Ok(object)
         })
         .await?;
+    call.warnings.add(written.warnings);
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     render::one(call, status, &written.bytes, accepted)
 }

@@ -24,12 +24,16 @@ pub(crate) enum Difference {
     NoServerAddress,
     /// The content of Secrets is not looked into for warnings.
     ContentWarnings,
+    /// A definition whose schema has a type that is none is judged no further.
+    UnknownTypes,
+    /// Conversion between versions by webhook is refused.
+    NoConversionWebhooks,
 }
 
 impl Difference {
     /// All of them, for the test that looks for each in the documentation.
     #[allow(dead_code, reason = "used by one of the two entry points")]
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::ClientMistakes,
         Self::ParserWords,
         Self::Internals,
@@ -39,6 +43,8 @@ impl Difference {
         Self::NoClusterIps,
         Self::NoServerAddress,
         Self::ContentWarnings,
+        Self::UnknownTypes,
+        Self::NoConversionWebhooks,
     ];
 
     /// What to expect from this cluster.
