@@ -332,10 +332,28 @@ impl<'a> Evaluation<'a> {
     }
 
     fn library(&mut self, name: &str, parameters: &[Value<'a>], member: bool) -> Outcome<'a> {
+        self.pay_for_copies(parameters)?;
+        if let ("format", Some(format)) = (name, parameters.first().and_then(Value::as_str))
+            && super::native::asks_for_too_much(format)
+        {
+            return Err(Failure::Other("precision is too large".into()));
+        }
         match parameters.split_first() {
             Some((first, rest)) if member => library::call(Target::Value(first), name, rest),
             _ => library::call(Target::None, name, parameters),
         }
+    }
+
+    /// What goes to the library is copied.
+    fn pay_for_copies(&mut self, parameters: &[Value<'a>]) -> Result<(), Failure> {
+        for parameter in parameters {
+            let bulk = parameter.bulk(self.left());
+            // Single values are paid for by what is done with them.
+            if parameter.items().is_some() || parameter.keys().is_some() || bulk > 1_000 {
+                self.charge(bulk)?;
+            }
+        }
+        Ok(())
     }
 
     fn packaged(&mut self, package: &str, name: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
@@ -360,7 +378,10 @@ impl<'a> Evaluation<'a> {
                 Ok(found @ Value::Optional(_)) => Ok(found),
                 Ok(found) => Ok(Value::some(found)),
             },
-            _ => library::call(Target::Package(package), name, arguments),
+            _ => {
+                self.pay_for_copies(arguments)?;
+                library::call(Target::Package(package), name, arguments)
+            }
         }
     }
 

@@ -120,9 +120,13 @@ fn check_version(version: &Map<String, Value>, path: &str, errors: &mut Vec<Fiel
                 None
             }
             Ok(schema) => {
+                let before = errors.len();
                 errors.extend(schema.structural_errors(&field));
                 check_defaults(&schema, &field, true, errors);
-                errors.extend(rules::check(&schema, &field));
+                // Rules are about a schema that makes sense.
+                if errors.len() == before {
+                    errors.extend(rules::check(&schema, &field));
+                }
                 Some(schema)
             }
         },
