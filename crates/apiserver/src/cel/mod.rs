@@ -12,6 +12,7 @@ mod functions;
 mod library;
 mod names;
 mod native;
+mod operators;
 mod paths;
 mod program;
 mod rules;
