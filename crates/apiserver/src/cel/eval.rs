@@ -11,14 +11,17 @@ use kube_cel::cel::common::ast::{
 use super::failure::Failure;
 use super::functions::{self, is_package};
 use super::library::{self, Target};
+use super::operators::{index, operator, optional, optional_index, overflow};
 use super::program::Program;
-use super::value::{Key, Value, Work, compare, equal};
+use super::value::{Key, Value, Work, equal};
 
 pub(super) type Outcome<'a> = Result<Value<'a>, Failure>;
 
 /// What making a list or a map costs.
 const LIST: u64 = 10;
 const MAP: u64 = 30;
+/// How much dearer it is to copy a value for the library than to look at it.
+const COPY: u64 = 4;
 
 /// One evaluation.
 pub(super) struct Evaluation<'a> {
@@ -332,10 +335,28 @@ impl<'a> Evaluation<'a> {
     }
 
     fn library(&mut self, name: &str, parameters: &[Value<'a>], member: bool) -> Outcome<'a> {
+        self.pay_for_copies(parameters)?;
+        if let ("format", Some(format)) = (name, parameters.first().and_then(Value::as_str))
+            && super::native::asks_for_too_much(format)
+        {
+            return Err(Failure::Other("precision is too large".into()));
+        }
         match parameters.split_first() {
             Some((first, rest)) if member => library::call(Target::Value(first), name, rest),
             _ => library::call(Target::None, name, parameters),
         }
+    }
+
+    /// What goes to the library is copied.
+    fn pay_for_copies(&mut self, parameters: &[Value<'a>]) -> Result<(), Failure> {
+        for parameter in parameters {
+            let bulk = parameter.bulk(self.left());
+            // Single values are paid for by what is done with them.
+            if parameter.items().is_some() || parameter.keys().is_some() || bulk > 1_000 {
+                self.charge(bulk.saturating_mul(COPY))?;
+            }
+        }
+        Ok(())
     }
 
     fn packaged(&mut self, package: &str, name: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
@@ -360,7 +381,10 @@ impl<'a> Evaluation<'a> {
                 Ok(found @ Value::Optional(_)) => Ok(found),
                 Ok(found) => Ok(Value::some(found)),
             },
-            _ => library::call(Target::Package(package), name, arguments),
+            _ => {
+                self.pay_for_copies(arguments)?;
+                library::call(Target::Package(package), name, arguments)
+            }
         }
     }
 
@@ -436,10 +460,6 @@ impl<'v, 'a> Elements<'v, 'a> {
     }
 }
 
-fn overflow() -> Failure {
-    Failure::Other("integer overflow".into())
-}
-
 fn literal_value<'a>(literal: &'a LiteralValue) -> Value<'a> {
     match literal {
         LiteralValue::Boolean(value) => Value::Bool(*value.inner()),
@@ -486,137 +506,6 @@ pub(super) fn type_named<'a>(name: &str) -> Option<Value<'a>> {
         "net.CIDR",
     ];
     TYPES.contains(&name).then(|| Value::Type(name.into()))
-}
-
-fn optional(found: Option<Value<'_>>) -> Value<'_> {
-    found.map_or(Value::Optional(None), Value::some)
-}
-
-fn index<'a>(operand: &Value<'a>, key: &Value<'a>) -> Outcome<'a> {
-    if let Value::Optional(held) = operand {
-        return match held {
-            None => Ok(Value::Optional(None)),
-            Some(held) => optional_index(held, key),
-        };
-    }
-    if operand.items().is_some() {
-        let at = match key {
-            Value::Int(at) => *at,
-            Value::Uint(at) => i64::try_from(*at).unwrap_or(i64::MAX),
-            Value::Double(at) if at.fract() == 0.0 => *at as i64,
-            _ => return Err(Failure::NoSuchOverload),
-        };
-        let found = usize::try_from(at).ok().and_then(|at| operand.item(at));
-        return found.ok_or(Failure::IndexOutOfBounds(at));
-    }
-    match (operand, Key::of(key)) {
-        (Value::Entries(..) | Value::Map(_) | Value::Object(..), Some(key)) => {
-            operand.entry(&key).ok_or_else(|| {
-                Failure::NoSuchKey(match key {
-                    Key::Text(text) => text.to_string(),
-                    Key::Bool(value) => value.to_string(),
-                    Key::Int(value) => value.to_string(),
-                    Key::Uint(value) => value.to_string(),
-                })
-            })
-        }
-        _ => Err(Failure::NoSuchOverload),
-    }
-}
-
-fn optional_index<'a>(operand: &Value<'a>, key: &Value<'a>) -> Outcome<'a> {
-    match operand {
-        Value::Optional(None) => Ok(Value::Optional(None)),
-        Value::Optional(Some(held)) => optional_index(held, key),
-        operand => match index(operand, key) {
-            Ok(value) => Ok(Value::some(value)),
-            Err(Failure::NoSuchKey(_) | Failure::IndexOutOfBounds(_)) => Ok(Value::Optional(None)),
-            Err(other) => Err(other),
-        },
-    }
-}
-
-/// The operators that are no special forms.
-fn operator<'a>(name: &str, parameters: &[Value<'a>]) -> Option<Outcome<'a>> {
-    use std::cmp::Ordering;
-    let ordered = |holds: fn(Ordering) -> bool| match parameters {
-        [a, b] => match compare(a, b) {
-            Some(order) => Ok(Value::Bool(holds(order))),
-            None if matches!((a, b), (Value::Double(_), _) | (_, Value::Double(_))) => Ok(Value::Bool(false)),
-            None => Err(Failure::NoSuchOverload),
-        },
-        _ => Err(Failure::NoSuchOverload),
-    };
-    Some(match (name, parameters) {
-        (operators::LOGICAL_NOT, [Value::Bool(value)]) => Ok(Value::Bool(!value)),
-        (operators::LOGICAL_NOT, _) => Err(Failure::NoSuchOverload),
-        (operators::NEGATE, [Value::Int(value)]) => value.checked_neg().map(Value::Int).ok_or_else(overflow),
-        (operators::NEGATE, [Value::Double(value)]) => Ok(Value::Double(-value)),
-        (operators::NEGATE, _) => Err(Failure::NoSuchOverload),
-        (operators::LESS, _) => ordered(Ordering::is_lt),
-        (operators::LESS_EQUALS, _) => ordered(Ordering::is_le),
-        (operators::GREATER, _) => ordered(Ordering::is_gt),
-        (operators::GREATER_EQUALS, _) => ordered(Ordering::is_ge),
-        (operators::ADD, [a, b]) => add(a, b),
-        (operators::SUBSTRACT, [Value::Foreign(a), Value::Foreign(b)]) => library::subtract(a, b),
-        (operators::SUBSTRACT | operators::MULTIPLY | operators::DIVIDE | operators::MODULO, [a, b]) => {
-            arithmetic(name, a, b)
-        }
-        _ => return None,
-    })
-}
-
-fn add<'a>(a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
-    if let (Some(a), Some(b)) = (a.as_str(), b.as_str()) {
-        return Ok(Value::made(format!("{a}{b}")));
-    }
-    match (a, b) {
-        (Value::Bytes(a), Value::Bytes(b)) => Ok(Value::Bytes(a.iter().chain(b.iter()).copied().collect())),
-        (Value::Foreign(a), Value::Foreign(b)) => library::add(a, b),
-        _ => match (a.items(), b.items()) {
-            (Some(first), Some(second)) => Ok(super::native::concatenated(a, first, b, second)),
-            _ => arithmetic(operators::ADD, a, b),
-        },
-    }
-}
-
-fn arithmetic<'a>(name: &str, a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
-    let by_zero = |divisor_is_zero: bool| {
-        let words = if name == operators::MODULO { "modulus by zero" } else { "division by zero" };
-        if divisor_is_zero { Failure::Other(words.into()) } else { overflow() }
-    };
-    match (a, b) {
-        (Value::Int(a), Value::Int(b)) => {
-            let result = match name {
-                operators::ADD => a.checked_add(*b),
-                operators::SUBSTRACT => a.checked_sub(*b),
-                operators::MULTIPLY => a.checked_mul(*b),
-                operators::DIVIDE => a.checked_div(*b),
-                _ => a.checked_rem(*b),
-            };
-            let divides = matches!(name, operators::DIVIDE | operators::MODULO);
-            result.map(Value::Int).ok_or_else(|| by_zero(divides && *b == 0))
-        }
-        (Value::Uint(a), Value::Uint(b)) => {
-            let result = match name {
-                operators::ADD => a.checked_add(*b),
-                operators::SUBSTRACT => a.checked_sub(*b),
-                operators::MULTIPLY => a.checked_mul(*b),
-                operators::DIVIDE => a.checked_div(*b),
-                _ => a.checked_rem(*b),
-            };
-            let divides = matches!(name, operators::DIVIDE | operators::MODULO);
-            result.map(Value::Uint).ok_or_else(|| by_zero(divides && *b == 0))
-        }
-        (Value::Double(a), Value::Double(b)) => match name {
-            operators::ADD => Ok(Value::Double(a + b)),
-            operators::SUBSTRACT => Ok(Value::Double(a - b)),
-            operators::MULTIPLY => Ok(Value::Double(a * b)),
-            operators::DIVIDE => Ok(Value::Double(a / b)),
-            _ => Err(Failure::NoSuchOverload),
-        },
-        _ => Err(Failure::NoSuchOverload),
-    }
 }
 
 /// Times are compared and shown in UTC.

@@ -12,15 +12,20 @@ mod functions;
 mod library;
 mod names;
 mod native;
+mod operators;
 mod paths;
 mod program;
 mod rules;
+#[cfg(test)]
+mod tests;
 mod types;
 mod url;
 mod value;
 
 pub(crate) use examine::{cardinality, examine};
 pub(crate) use paths::normalised as field_path;
+#[cfg(test)]
+use program::Program;
 pub(crate) use rules::{Draft, Rules};
 pub(crate) use types::bound;
 pub(crate) use value::Place;

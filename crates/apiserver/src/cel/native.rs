@@ -320,6 +320,11 @@ fn part<'a>(text: &Value<'a>, range: std::ops::Range<usize>) -> Value<'a> {
     }
 }
 
+/// Whether a format asks for more digits than anybody reads.
+pub(super) fn asks_for_too_much(format: &str) -> bool {
+    format.split("%.").skip(1).any(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() > 2)
+}
+
 /// The values that a list of optional ones holds.
 pub(super) fn unwrapped<'a>(list: &Value<'a>) -> Outcome<'a> {
     let count = list.items().ok_or(Failure::NoSuchOverload)?;

@@ -2,6 +2,7 @@
 //! known beforehand.
 
 use std::collections::BTreeMap;
+use std::panic::catch_unwind;
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 use kube_cel::cel::parser::Parser;
@@ -11,6 +12,9 @@ use regex::{Regex, RegexBuilder};
 const LENGTH: usize = 16 * 1024;
 /// How many brackets may be open at once, and how deep what is parsed may nest.
 const BRACKETS: usize = 48;
+/// The parser goes as deep as operators follow each other: texts longer than this are given a stack for that.
+const SHORT: usize = 1024;
+const STACK: usize = 64 << 20;
 const DEPTH: usize = 96;
 /// What a compiled regular expression may cost in memory.
 const PATTERN_SIZE: usize = 1 << 20;
@@ -31,8 +35,24 @@ impl Program {
             return Err(format!("an expression may have at most {LENGTH} bytes"));
         }
         check_brackets(text)?;
-        let parser = Parser::new().enable_optional_syntax(true);
-        let expression = parser.parse(text).map_err(|errors| errors.to_string())?;
+        if text.len() <= SHORT {
+            return Self::parse_here(text);
+        }
+        std::thread::scope(|scope| {
+            let parser = std::thread::Builder::new().stack_size(STACK);
+            let parsing =
+                parser.spawn_scoped(scope, || Self::parse_here(text)).map_err(|why| why.to_string())?;
+            parsing.join().unwrap_or_else(|_| Err("ERROR: <input>: the expression cannot be parsed".into()))
+        })
+    }
+
+    fn parse_here(text: &str) -> Result<Self, String> {
+        // The parser gives up on nesting by overflowing its own count.
+        let parsed = catch_unwind(|| Parser::new().enable_optional_syntax(true).parse(text));
+        let expression = match parsed {
+            Ok(parsed) => parsed.map_err(|errors| errors.to_string())?,
+            Err(_) => return Err("ERROR: <input>: expression nests too deep".into()),
+        };
         let mut walk = Walk { patterns: BTreeMap::new(), uses_old_self: false };
         walk.expression(&expression, 0)?;
         Ok(Self { expression, patterns: walk.patterns, uses_old_self: walk.uses_old_self })

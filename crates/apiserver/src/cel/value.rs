@@ -178,6 +178,33 @@ impl<'a> Value<'a> {
         count as u64
     }
 
+    /// How much there is to copy, as cost: every value, and text by its length. No more than `limit` is looked at.
+    pub(super) fn bulk(&self, limit: u64) -> u64 {
+        let mut sum = 1 + self.extent().div_ceil(10);
+        let mut add = |value: Option<Self>| {
+            if sum <= limit
+                && let Some(value) = value
+            {
+                sum = sum.saturating_add(value.bulk(limit - sum));
+            }
+        };
+        match self {
+            Self::Items(..) | Self::List(_) => {
+                (0..self.items().unwrap_or(0)).for_each(|at| add(self.item(at)));
+            }
+            Self::Entries(..) | Self::Map(_) => {
+                self.keys().unwrap_or_default().iter().for_each(|key| add(self.entry(key)));
+            }
+            Self::Object(object, _, _) => object
+                .keys()
+                .filter_map(|field| names::escape(field))
+                .for_each(|identifier| add(self.field(&identifier))),
+            Self::Optional(Some(held)) => add(Some(held.as_ref().clone())),
+            _ => {}
+        }
+        sum
+    }
+
     /// `size()`.
     pub(super) fn size(&self) -> Option<i64> {
         let count = match self {

@@ -180,6 +180,7 @@ fn check_schema(part: &Part<'_>, errors: &mut Vec<FieldError>) {
         errors.extend(structural);
     }
     errors.extend(schema::check_keywords(schema, &path));
+    // Rules are about a schema that makes sense.
     if errors.len() == before {
         errors.extend(rules::check(&reading.schema, &path));
     }

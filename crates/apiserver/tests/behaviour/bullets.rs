@@ -424,6 +424,7 @@ pub(crate) const BULLETS: &[Bullet] = &[
             "cel::a_rule_cannot_ask_for_a_past_that_is_not_known",
             "cel::expressions_of_real_definitions_are_accepted",
             "cel::an_expensive_evaluation_ends_in_time",
+            "cel::rules_differ_only_in_what_is_documented",
         ],
     ),
     bullet(

@@ -280,3 +280,36 @@ pub(super) async fn an_expensive_evaluation_ends_in_time(cluster: &Cluster) {
         "{message}"
     );
 }
+
+/// Rules that one of the two refuses and the other does not: the rows of the table in the documentation.
+pub(super) async fn rules_differ_only_in_what_is_documented(cluster: &Cluster) {
+    let mut surprising = Vec::new();
+    for (rule, by_kubernetes, by_us) in [
+        ("'a' + string(self.n) != ''", false, true),
+        ("['a', 'b'].join() == 'ab'", false, true),
+        ("self.any", false, true),
+        ("timestamp('2026-01-02T03:04:05Z').getHours('Europe/Berlin') == 4", true, false),
+    ] {
+        let mut schema = spec(json!({"rule": rule}));
+        schema["properties"]["any"] = json!({"x-kubernetes-int-or-string": true});
+        let accepted = refused(cluster, schema).await.is_empty();
+        if accepted != (if cluster.is_kubernetes() { by_kubernetes } else { by_us }) {
+            surprising.push(rule);
+        }
+    }
+    assert!(surprising.is_empty(), "{surprising:#?}");
+    let rule = |rule: &str| json!({"type": "boolean", "x-kubernetes-validations": [{"rule": format!("self == ({rule})")}]});
+    let kind = Kind::new(
+        cluster,
+        json!({"type": "object", "properties": {
+            "digits": rule("'%.100f'.format([1.0]).size() == 102"),
+            "bare": rule("isQuantity('Gi')"),
+            "odd": rule("!isQuantity('1.5X')"),
+        }}),
+    )
+    .await;
+    let found = kind.causes(json!({"digits": true, "bare": true, "odd": true})).await;
+    let fields: Vec<&str> = found.iter().map(|(field, ..)| field.as_str()).collect();
+    let expected: &[&str] = if cluster.is_kubernetes() { &[] } else { &["spec.bare", "spec.digits"] };
+    assert_eq!(fields, expected, "{found:#?}");
+}
