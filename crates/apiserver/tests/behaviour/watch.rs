@@ -201,6 +201,7 @@ async fn a_streaming_list_ends_its_initial_events_with_a_bookmark(cluster: &Clus
         cluster.post(&path, &config_map(&name)).await.expect(201);
         watch.expect("ADDED", &name).await;
         cluster.delete(format!("{path}/{name}")).await.expect(200);
+        watch.expect("DELETED", &name).await;
     }
 }
 
