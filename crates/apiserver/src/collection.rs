@@ -107,7 +107,8 @@ impl Collection<'_> {
         effect: Effect,
     ) -> Answer<Written> {
         if self.resource.rules.closed_to_new {
-            return Err(Refusal::method_closed(self.resource.qualified_kind()));
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Refusal::forbidden(self.resource.qualified(), object.name(), why));
         }
         self.check_namespace(namespace, &object)?;
         let base = object.meta_str("generateName").to_owned();
@@ -221,7 +222,7 @@ impl Collection<'_> {
         let change = Change { resource: self.resource, old: Some(old), subresource: request.subresource };
         (rules.prepare_update)(&mut object, change);
         (rules.default)(&mut object, self.resource);
-        if rules.counts_generations && differs_beyond_status(&object, old) {
+        if rules.counts_generations && self.is_new_generation(&object, old, request.subresource) {
             object.set_generation(old.generation() + 1);
         }
         let mut errors = meta::validate_update(&object, old);
@@ -255,6 +256,13 @@ impl Collection<'_> {
         let change = StoreChange::Put(canonical.into_draft());
         let stored = self.commit(at, Expect::At(stored.revision()), change).await?;
         Ok(Written { bytes: stored.value().clone(), created: false, warnings })
+    }
+
+    /// Whether a change counts. Where status has no endpoint of its own, it counts like everything else.
+    fn is_new_generation(&self, object: &Object, old: &Object, subresource: Option<Subresource>) -> bool {
+        let apart = subresource.is_some() || self.resource.subresources.contains(&Subresource::Status);
+        let status = !apart && object.get("status") != old.get("status");
+        status || differs_beyond_status(object, old)
     }
 
     /// The resourceVersion and uid in an update are what its author saw; they must still hold.

@@ -134,10 +134,8 @@ impl Version {
             since,
             status: version.pointer("/subresources/status").is_some_and(Value::is_object),
             scale: version.pointer("/subresources/scale").and_then(Scale::read),
-            // One column that cannot be read, and all are as if there were none.
-            columns: columns
-                .and_then(|columns| columns.iter().map(PrinterColumn::read).collect())
-                .unwrap_or_default(),
+            // A column that cannot be read ends the list, as in Kubernetes.
+            columns: columns.into_iter().flatten().map_while(PrinterColumn::read).collect(),
             selectable: selectable.into_iter().flatten().filter_map(SelectableField::read).collect(),
             name,
         })

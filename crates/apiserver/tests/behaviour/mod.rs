@@ -2,6 +2,7 @@
 //! cases run against our server and against kube-apiserver.
 
 mod crud;
+mod custom;
 mod deletion;
 pub(crate) mod difference;
 mod discovery;
@@ -63,6 +64,7 @@ pub(crate) fn all() -> Vec<Case> {
         selectors::CASES,
         deletion::CASES,
         kinds::CASES,
+        custom::CASES,
     ]
     .concat()
 }
