@@ -197,6 +197,14 @@ impl Scale {
 }
 
 impl Scale {
+    /// Whether an object says how many there should be; the words are Kubernetes' own.
+    pub(crate) fn check_present(&self, object: &Object) -> Result<(), String> {
+        match at(object, &self.spec_path) {
+            Ok(Some(_)) => Ok(()),
+            _ => Err(format!("the spec replicas field {:?} does not exist", self.spec_path)),
+        }
+    }
+
     /// What is wrong with the count that an object asks for.
     pub(crate) fn validate_spec(&self, object: &Object) -> Vec<FieldError> {
         count_error(object, &self.spec_path).into_iter().collect()

@@ -23,7 +23,11 @@ pub(super) async fn get(call: &Call, accepted: Accepted) -> Answer<Response<Body
     let stored =
         call.collection().find(at).ok_or_else(|| Refusal::not_found(call.resource.qualified(), at.name))?;
     let object = call.resource.to_served(crate::object::parse(stored.value()));
-    Ok(answer(call, &document(paths(call)?, &object), accepted))
+    let paths = paths(call)?;
+    if let Typing::Custom(_) = call.resource.typing {
+        paths.check_present(&object).map_err(Refusal::internal)?;
+    }
+    Ok(answer(call, &document(paths, &object), accepted))
 }
 
 /// What the client wants the scale to be: all of it, or a change of it.

@@ -25,7 +25,7 @@ pub(super) async fn create(
     if !object.meta_str("resourceVersion").is_empty() {
         return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
     }
-    settle_namespace(call, &mut object)?;
+    settle_namespace(call, &mut object).map_err(|refusal| refusal.warned(&call.warnings))?;
     let written = call.collection().create(&call.namespace, object, options.effect).await;
     let written = written.map_err(|refusal| refusal.warned(&call.warnings))?;
     call.warnings.extend(written.warnings);

@@ -545,9 +545,11 @@ async fn an_object_is_scaled_at_its_paths(cluster: &Cluster) {
     let refused = cluster.merge(&path, &json!({"spec": {"size": -1}})).await.refused(422, "Invalid");
     refused.because("FieldValueInvalid", ".spec.size").says("should be a non-negative integer");
     cluster.post(kind.objects(), &kind.object("none", json!({}))).await.expect(201);
-    let none = cluster.get(format!("{}/none/scale", kind.objects())).await;
-    let none = none.expect(200);
-    assert_eq!((&none["spec"], &none["status"]), (&json!({}), &json!({"replicas": 0})));
+    let path = format!("{}/none/scale", kind.objects());
+    let refused = cluster.get(&path).await.refused(500, "InternalError");
+    refused.says("the spec replicas field \".spec.size\" does not exist");
+    let scaled = cluster.merge(&path, &json!({"spec": {"replicas": 1}})).await.expect(200);
+    assert_eq!((&scaled["spec"], &scaled["status"]), (&json!({"replicas": 1}), &json!({"replicas": 0})));
 }
 
 async fn a_replace_needs_a_revision(cluster: &Cluster) {
