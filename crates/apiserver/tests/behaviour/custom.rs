@@ -1,11 +1,13 @@
 //! §1.15: custom kinds, from their definition to their end.
 
+mod kind;
+
 use bellwether_testkit::{Call, Cluster, eventually};
 use serde_json::{Value, json};
 
 use super::cases;
+use kind::{DEFINITIONS, Kind, field, version, with_status};
 
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 cases! { "custom":
@@ -31,109 +33,6 @@ cases! { "custom":
     odd_finalizers_are_warned_of,
     the_objects_go_with_their_definition_and_watchers_see_it,
     finalizers_hold_an_object_and_its_definition_back,
-}
-
-/// A kind in a group of its own.
-struct Kind {
-    group: String,
-}
-
-impl Kind {
-    fn new() -> Self {
-        let random = uuid::Uuid::new_v4().simple().to_string();
-        Self { group: format!("g{}.example.com", &random[..8]) }
-    }
-
-    /// Its definition: two fields in its spec, and a status.
-    fn definition(&self) -> Value {
-        let schema = json!({"type": "object", "properties": {
-            "spec": {"type": "object", "properties": {
-                "colour": {"type": "string"}, "size": {"type": "integer"}, "list": {"type": "array", "items": {"type": "string"}},
-            }},
-            "status": {"type": "object", "properties": {"phase": {"type": "string"}, "replicas": {"type": "integer"}, "selector": {"type": "string"}}},
-        }});
-        json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": self.definition_name()},
-            "spec": {
-                "group": self.group, "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
-            },
-        })
-    }
-
-    fn definition_name(&self) -> String {
-        format!("widgets.{}", self.group)
-    }
-
-    fn definition_path(&self) -> String {
-        format!("{DEFINITIONS}/{}", self.definition_name())
-    }
-
-    fn objects(&self) -> String {
-        self.objects_in("v1")
-    }
-
-    fn objects_in(&self, version: &str) -> String {
-        format!("/apis/{}/{version}/namespaces/default/widgets", self.group)
-    }
-
-    fn object(&self, name: &str, spec: Value) -> Value {
-        json!({"apiVersion": format!("{}/v1", self.group), "kind": "Widget", "metadata": {"name": name}, "spec": spec})
-    }
-
-    /// Creates the definition, changed, and waits until its objects are served.
-    async fn define(cluster: &Cluster, change: impl FnOnce(&mut Value)) -> Self {
-        let kind = Self::new();
-        let mut definition = kind.definition();
-        change(&mut definition);
-        cluster.post(DEFINITIONS, &definition).await.expect(201);
-        kind.established(cluster).await;
-        kind
-    }
-
-    async fn condition(&self, cluster: &Cluster, name: &str, status: &str) -> Value {
-        eventually(&format!("{name}={status}"), || async {
-            let definition = cluster.get(self.definition_path()).await.json();
-            let conditions = definition["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            conditions
-                .into_iter()
-                .find(|condition| condition["type"] == name && condition["status"] == status)
-        })
-        .await
-    }
-
-    async fn established(&self, cluster: &Cluster) {
-        self.condition(cluster, "Established", "True").await;
-        let definition = cluster.get(self.definition_path()).await.expect(200);
-        let versions = definition["spec"]["versions"].as_array().cloned().unwrap_or_default();
-        for version in versions.iter().filter(|version| version["served"] == true) {
-            let path = format!("/apis/{}/{}/widgets", self.group, version["name"].as_str().unwrap());
-            eventually(&path, || async { (cluster.get(&path).await.status == 200).then_some(()) }).await;
-        }
-    }
-
-    /// Changes the definition.
-    async fn redefine(&self, cluster: &Cluster, change: impl Fn(&mut Value)) {
-        eventually("a change of the definition", || async {
-            let mut definition = cluster.get(self.definition_path()).await.expect(200);
-            change(&mut definition);
-            (cluster.put(self.definition_path(), &definition).await.status == 200).then_some(())
-        })
-        .await;
-    }
-}
-
-fn version(definition: &mut Value) -> &mut Value {
-    &mut definition["spec"]["versions"][0]
-}
-
-fn field<'d>(definition: &'d mut Value, name: &str) -> &'d mut Value {
-    &mut version(definition)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"][name]
-}
-
-fn with_status(definition: &mut Value) {
-    version(definition)["subresources"] = json!({"status": {}});
 }
 
 async fn a_definition_is_accepted_established_and_served(cluster: &Cluster) {
