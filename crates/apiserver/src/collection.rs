@@ -107,7 +107,8 @@ impl Collection<'_> {
         effect: Effect,
     ) -> Answer<Written> {
         if self.resource.rules.closed_to_new {
-            return Err(Refusal::method_closed(self.resource.qualified_kind()));
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Refusal::forbidden(self.resource.qualified(), object.name(), why));
         }
         self.check_namespace(namespace, &object)?;
         let base = object.meta_str("generateName").to_owned();
@@ -221,7 +222,7 @@ impl Collection<'_> {
         let change = Change { resource: self.resource, old: Some(old), subresource: request.subresource };
         (rules.prepare_update)(&mut object, change);
         (rules.default)(&mut object, self.resource);
-        if counts(rules.generations, &object, old) {
+        if self.is_new_generation(&object, old, request.subresource) {
             object.set_generation(old.generation() + 1);
         }
         let mut errors = meta::validate_update(&object, old);
@@ -255,6 +256,22 @@ impl Collection<'_> {
         let change = StoreChange::Put(canonical.into_draft());
         let stored = self.commit(at, Expect::At(stored.revision()), change).await?;
         Ok(Written { bytes: stored.value().clone(), created: false, warnings })
+    }
+
+    /// Whether a change counts as a new generation. A status without an endpoint of its own counts as well.
+    fn is_new_generation(&self, object: &Object, old: &Object, subresource: Option<Subresource>) -> bool {
+        fn annotations(object: &Object) -> Option<&Value> {
+            object.meta().and_then(|meta| meta.get("annotations"))
+        }
+        let apart = subresource.is_some() || self.resource.subresources.contains(&Subresource::Status);
+        let status = !apart && object.get("status") != old.get("status");
+        match self.resource.rules.generations {
+            Generations::None => false,
+            Generations::Content => status || differs_beyond_status(object, old),
+            Generations::ContentAndAnnotations => {
+                status || differs_beyond_status(object, old) || annotations(object) != annotations(old)
+            }
+        }
     }
 
     /// The resourceVersion and uid in an update are what its author saw; they must still hold.
@@ -456,20 +473,6 @@ fn unstamped(object: &Object) -> Bytes {
     // Writing JSON to memory cannot fail.
     let _ = crate::numbers::write_json(&mut bytes, &value);
     bytes.into()
-}
-
-/// Whether a change counts as a new generation.
-fn counts(generations: Generations, object: &Object, old: &Object) -> bool {
-    fn annotations(object: &Object) -> Option<&Value> {
-        object.meta().and_then(|meta| meta.get("annotations"))
-    }
-    match generations {
-        Generations::None => false,
-        Generations::Content => differs_beyond_status(object, old),
-        Generations::ContentAndAnnotations => {
-            differs_beyond_status(object, old) || annotations(object) != annotations(old)
-        }
-    }
 }
 
 /// Whether anything but metadata and status changed.

@@ -14,7 +14,7 @@ use crate::negotiate::{Convertible, Encoding, accept, wants_aggregated_discovery
 use crate::object;
 use crate::object::set;
 use crate::openapi;
-use crate::registry::{Registry, Resource, Subresource, group_version};
+use crate::registry::{Registry, Resource, Subresource, Typing, group_version};
 use crate::request::Root;
 use crate::server::Served;
 use crate::server::{not_served, page_not_found};
@@ -22,6 +22,9 @@ use crate::status::{Answer, Refusal};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+/// Kubernetes names the verbs of custom kinds in an order of their own.
+const CUSTOM_VERBS: [&str; 8] =
+    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 /// Answers with a document, if it is asked for by reading.
@@ -152,7 +155,11 @@ pub(crate) fn resources(
 }
 
 fn verbs(resource: &Resource) -> Vec<&'static str> {
-    VERBS
+    let verbs = match resource.typing {
+        Typing::Custom(_) => CUSTOM_VERBS,
+        Typing::Builtin(_) => VERBS,
+    };
+    verbs
         .into_iter()
         .filter(|verb| resource.rules.deletes_collections || *verb != "deletecollection")
         .collect()

@@ -215,7 +215,8 @@ impl Resource {
         match &self.typing {
             _ if self.is_view() => false,
             Typing::Builtin(_) => true,
-            Typing::Custom(version) => at > version.since || !version.schema.has_defaults(),
+            // Since the definition changed, fields may have got defaults, and others may be gone.
+            Typing::Custom(version) => at > version.since,
         }
     }
 

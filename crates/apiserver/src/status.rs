@@ -170,12 +170,6 @@ impl Refusal {
             .about(Details::default())
     }
 
-    /// Objects of a kind whose definition is being deleted.
-    pub(crate) fn method_closed(kind: Qualified<'_>) -> Self {
-        let message = "create not allowed while custom resource definition is terminating";
-        Self::new(405, "MethodNotAllowed", message).about(kind.details(""))
-    }
-
     /// An object that cannot take the form that was asked for.
     pub(crate) fn not_convertible(why: String) -> Self {
         Self::new(406, "NotAcceptable", why)

@@ -111,8 +111,12 @@ fn found_cell(found: &[&Value], kind: &str, now: Timestamp) -> Value {
         ("integer", Value::Number(number)) => number.as_i64().map_or(Value::Null, Value::from),
         ("number", Value::Number(number)) => number.as_f64().map_or(Value::Null, Value::from),
         ("boolean", Value::Bool(value)) => (*value).into(),
-        ("date", Value::String(text)) => times::age(text, now).into(),
-        ("string", _) => found.iter().map(|value| text_of(value)).collect::<Vec<_>>().join(",").into(),
+        ("date", Value::String(text)) => match times::age(text, now) {
+            unknown if unknown == "<unknown>" && !text.is_empty() => "<invalid>".into(),
+            age => age.into(),
+        },
+        // Of several values only the first is shown.
+        ("string", first) => text_of(first).into(),
         _ => Value::Null,
     }
 }

@@ -30,6 +30,8 @@ mod patterns;
 mod rng;
 #[path = "differential/schemas.rs"]
 mod schemas;
+#[path = "differential/stories.rs"]
+mod stories;
 
 use bellwether_testkit::{embedded, on_real_time, real};
 use compare::{Both, Tally};
@@ -69,7 +71,11 @@ fn objects_of_generated_kinds_are_judged_alike() {
         let pairs = kinds.iter().flat_map(Kind::pairs).collect();
         both.compare(pairs, &mut tally).await;
         println!("compared after {:?}", started.elapsed());
-        tally.finish(2_000);
+        for kind in &kinds {
+            kind.live(&both, &mut tally).await;
+        }
+        println!("lived after {:?}", started.elapsed());
+        tally.finish(4_000);
     });
 }
 

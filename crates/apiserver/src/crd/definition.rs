@@ -138,10 +138,8 @@ impl Version {
             since,
             status: version.pointer("/subresources/status").is_some_and(Value::is_object),
             scale: version.pointer("/subresources/scale").and_then(Scale::read),
-            // One column that cannot be read, and all are as if there were none.
-            columns: columns
-                .and_then(|columns| columns.iter().map(PrinterColumn::read).collect())
-                .unwrap_or_default(),
+            // A column that cannot be read ends the list, as in Kubernetes.
+            columns: columns.into_iter().flatten().map_while(PrinterColumn::read).collect(),
             selectable: selectable.into_iter().flatten().filter_map(SelectableField::read).collect(),
             name,
         })
@@ -204,6 +202,14 @@ impl Scale {
 }
 
 impl Scale {
+    /// Whether an object says how many there should be; the words are Kubernetes' own.
+    pub(crate) fn check_present(&self, object: &Object) -> Result<(), String> {
+        match at(object, &self.spec_path) {
+            Ok(Some(_)) => Ok(()),
+            _ => Err(format!("the spec replicas field {:?} does not exist", self.spec_path)),
+        }
+    }
+
     /// What is wrong with the count that an object asks for.
     pub(crate) fn validate_spec(&self, object: &Object) -> Vec<FieldError> {
         count_error(object, &self.spec_path).into_iter().collect()

@@ -52,6 +52,8 @@ pub(crate) enum Acceptance {
     Refused {
         reason: &'static str,
         message: String,
+        /// Those that nobody else has.
+        accepted: Names,
     },
 }
 
@@ -83,32 +85,39 @@ pub(crate) fn serve(builtins: &Registry, definitions: &[Stored]) -> Served {
     Served { registry: builtins.with(custom.map(Arc::new).collect()), acceptances }
 }
 
+/// Each name is judged for itself; of several that are taken, the last in this order is told.
 fn accept<'n>(wanted: &Names, others: impl Iterator<Item = &'n Names>) -> Acceptance {
+    let mut called: Vec<&String> = Vec::new();
+    let mut kinds: Vec<&String> = Vec::new();
     for other in others {
-        let called = [&other.plural, &other.singular].into_iter().chain(&other.short_names);
-        let called: Vec<&String> = called.collect();
-        let kinds = [&other.kind, &other.list_kind];
-        let refused = |reason, name: &str| Acceptance::Refused {
-            reason,
-            message: format!("{name:?} is already in use"),
-        };
-        if called.contains(&&wanted.plural) {
-            return refused("PluralConflict", &wanted.plural);
-        }
-        if called.contains(&&wanted.singular) {
-            return refused("SingularConflict", &wanted.singular);
-        }
-        if let Some(short) = wanted.short_names.iter().find(|short| called.contains(short)) {
-            return refused("ShortNamesConflict", short);
-        }
-        if kinds.contains(&&wanted.kind) {
-            return refused("KindConflict", &wanted.kind);
-        }
-        if kinds.contains(&&wanted.list_kind) {
-            return refused("ListKindConflict", &wanted.list_kind);
-        }
+        called.extend([&other.plural, &other.singular].into_iter().chain(&other.short_names));
+        kinds.extend([&other.kind, &other.list_kind]);
     }
-    Acceptance::Accepted(wanted.clone())
+    let in_use = |name: &str| format!("{name:?} is already in use");
+    let mut accepted = Names { categories: wanted.categories.clone(), ..Names::default() };
+    let mut refused = None;
+    let mut judge = |taken: &[&String], name: &String, place: &mut String, reason: &'static str| {
+        if taken.contains(&name) {
+            refused = Some((reason, in_use(name)));
+        } else {
+            *place = name.clone();
+        }
+    };
+    judge(&called, &wanted.plural, &mut accepted.plural, "PluralConflict");
+    judge(&called, &wanted.singular, &mut accepted.singular, "SingularConflict");
+    let conflicts: Vec<&String> = wanted.short_names.iter().filter(|short| called.contains(short)).collect();
+    let mut shorts = String::new();
+    if let Some(first) = conflicts.first() {
+        judge(&called, first, &mut shorts, "ShortNamesConflict");
+    } else {
+        accepted.short_names = wanted.short_names.clone();
+    }
+    judge(&kinds, &wanted.kind, &mut accepted.kind, "KindConflict");
+    judge(&kinds, &wanted.list_kind, &mut accepted.list_kind, "ListKindConflict");
+    match refused {
+        Some((reason, message)) => Acceptance::Refused { reason, message, accepted },
+        None => Acceptance::Accepted(accepted),
+    }
 }
 
 /// One resource a served version, the highest first.
@@ -294,14 +303,15 @@ pub(crate) fn status(
                 ("True", "InitialNamesAccepted", "the initial names have been accepted".to_owned()),
             )
         }
-        Acceptance::Refused { reason, message } => (
-            ("False", *reason, message.clone()),
-            if was_established {
+        Acceptance::Refused { reason, message, accepted } => {
+            status.insert("acceptedNames".into(), accepted_names(accepted));
+            let established = if was_established {
                 ("True", "InitialNamesAccepted", "the initial names have been accepted".to_owned())
             } else {
                 ("False", "NotAccepted", "not all names are accepted".to_owned())
-            },
-        ),
+            };
+            (("False", *reason, message.clone()), established)
+        }
     };
     upsert(&mut conditions, "NamesAccepted", accepted, now);
     upsert(&mut conditions, "Established", established, now);
@@ -314,9 +324,12 @@ pub(crate) fn status(
 }
 
 fn accepted_names(names: &Names) -> Value {
-    let mut value = json!({
-        "kind": names.kind, "listKind": names.list_kind, "plural": names.plural, "singular": names.singular,
-    });
+    let mut value = json!({"kind": names.kind, "plural": names.plural});
+    for (key, name) in [("listKind", &names.list_kind), ("singular", &names.singular)] {
+        if !name.is_empty() {
+            set(&mut value, key, name.as_str());
+        }
+    }
     if !names.short_names.is_empty() {
         set(&mut value, "shortNames", json!(names.short_names));
     }
@@ -390,13 +403,12 @@ mod tests {
         ];
         let served = serve(&Registry::new(Vec::new()), &definitions);
         assert!(matches!(served.acceptances["widgets.example.com"], Acceptance::Accepted(_)));
-        assert_eq!(
-            served.acceptances["gadgets.example.com"],
-            Acceptance::Refused {
-                reason: "SingularConflict",
-                message: "\"widget\" is already in use".into()
-            }
-        );
+        let Acceptance::Refused { reason, message, accepted } = &served.acceptances["gadgets.example.com"]
+        else {
+            panic!("both are accepted");
+        };
+        assert_eq!((*reason, message.as_str()), ("ListKindConflict", "\"WidgetList\" is already in use"));
+        assert_eq!(accepted, &Names { plural: "gadgets".into(), ..Names::default() });
         assert_eq!(served.registry.all().len(), 1);
     }
 }

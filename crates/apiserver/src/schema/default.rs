@@ -5,11 +5,6 @@ use serde_json::{Map, Value};
 use super::Schema;
 
 impl Schema {
-    /// Whether anything is ever filled in.
-    pub(crate) fn has_defaults(&self) -> bool {
-        self.default.is_some() || self.children().any(|(_, child)| child.has_defaults())
-    }
-
     /// Drops nulls that may not be there and that no default replaces.
     pub(crate) fn drop_nulls(&self, object: &mut Map<String, Value>) {
         drop_nulls(object, self);

@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use super::Call;
 use crate::decode::{Decoded, decode, key_paths};
+use crate::field::FieldError;
 use crate::negotiate::Encoding;
-use crate::object::Object;
+use crate::object::{Meta, Object};
 use crate::options::FieldValidation;
 use crate::registry::{Registry, Resource, Typing};
-use crate::status::{Answer, Refusal};
+use crate::status::{Answer, Qualified, Refusal};
 
 /// An object in its stored form, and what the client is warned of.
 pub(super) struct Conformed {
@@ -27,6 +28,8 @@ pub(super) enum Misfit {
         version: String,
         why: String,
     },
+    /// It claims to be another kind of the group of a custom kind.
+    OtherKind { found: String, expected: String, name: String },
     /// It is of the right kind, but in the words of another version.
     OtherVersion { found: String, expected: String },
 }
@@ -36,6 +39,9 @@ impl Misfit {
     pub(super) fn why(self) -> String {
         match self {
             Self::Unfit { why, .. } => why,
+            Self::OtherKind { found, expected, .. } => {
+                format!("kind: Invalid value: {found:?}: must be {expected}")
+            }
             Self::OtherVersion { found, expected } => format!(
                 "the API version in the data ({found}) does not match the expected API version ({expected})"
             ),
@@ -48,6 +54,11 @@ impl Misfit {
                 "{kind} in version {version:?} cannot be handled as a {}: {why}",
                 resource.kind
             )),
+            Self::OtherKind { found, expected, name } => {
+                let kind = Qualified { group: &resource.group, name: &found };
+                let error = FieldError::invalid("kind", found.as_str(), format!("must be {expected}"));
+                Refusal::invalid(kind, &name, &[error])
+            }
             other => Refusal::bad_request(other.why()),
         }
     }
@@ -176,6 +187,15 @@ fn check_kind(registry: &Registry, resource: &Resource, object: &mut Object) -> 
         return Ok(());
     }
     let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
+    if let Typing::Custom(_) = resource.typing {
+        return Err(match api_version == expected {
+            true => {
+                let name = object.name().to_owned();
+                Misfit::OtherKind { found: kind, expected: resource.kind.clone(), name }
+            }
+            false => Misfit::OtherVersion { found: api_version, expected },
+        });
+    }
     Err(match registry.find_kind(&api_version, &kind) {
         Some(other) if other.storage.space == resource.storage.space => {
             Misfit::OtherVersion { found: api_version, expected }

@@ -13,6 +13,7 @@ use crate::field::FieldError;
 use crate::negotiate::{Accepted, Encoding, PatchKind};
 use crate::object::{Meta, Object, lookup, set};
 use crate::options::WriteOptions;
+use crate::registry::Typing;
 use crate::selector::LabelSelector;
 use crate::status::{Answer, Qualified, Refusal};
 
@@ -23,7 +24,11 @@ pub(super) async fn get(call: &Call, accepted: Accepted) -> Answer<Response<Body
     let stored =
         call.collection().find(at).ok_or_else(|| Refusal::not_found(call.resource.qualified(), at.name))?;
     let object = call.resource.to_served(crate::object::parse(stored.value()));
-    Ok(answer(&document(paths(call)?, &object), accepted))
+    let paths = paths(call)?;
+    if let Typing::Custom(_) = call.resource.typing {
+        paths.check_present(&object).map_err(Refusal::internal)?;
+    }
+    Ok(answer(&document(paths, &object), accepted))
 }
 
 /// What the client wants the scale to be: all of it, or a change of it.
@@ -56,6 +61,10 @@ pub(super) async fn update(
                 Wanted::Patched(kind) => patched(document(paths, &object), *kind, &sent)?,
             };
             let mut object = call.resource.to_stored(object);
+            // The rules of a custom kind judge the count where it stands.
+            if let Typing::Builtin(_) = call.resource.typing {
+                check_count(&scale)?;
+            }
             apply(paths, &scale, &mut object)?;
             Ok(object)
         })
@@ -107,16 +116,22 @@ fn patched(mut scale: Value, kind: PatchKind, patch: &Value) -> Answer<Value> {
     Ok(scale)
 }
 
+fn check_count(scale: &Value) -> Answer<()> {
+    let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    if replicas >= 0 {
+        return Ok(());
+    }
+    let name = scale.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+    Err(Refusal::invalid(KIND, name, &[error]))
+}
+
 /// Sets the wanted count, if the author of the scale saw the object as it is.
 fn apply(paths: &Scale, scale: &Value, object: &mut Object) -> Answer<()> {
     let Value::Object(scale) = scale else {
         return Err(Refusal::bad_request("a Scale must be an object"));
     };
     let replicas = lookup(scale, "spec.replicas").and_then(Value::as_i64).unwrap_or(0);
-    if replicas < 0 {
-        let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-        return Err(Refusal::invalid(KIND, scale.name(), &[error]));
-    }
     for key in ["uid", "resourceVersion"] {
         if !scale.meta_str(key).is_empty() {
             object.meta_mut().insert(key.into(), scale.meta_str(key).into());

@@ -1,6 +1,6 @@
 //! Which case stands for which must of the specification. `every_must_has_a_case_and_every_case_a_must` checks it
-//! both ways. Not here, because they are not served yet: protobuf, strategic merge, apply and managedFields, custom
-//! resources, OpenAPI, and users other than certificates.
+//! both ways. Not here, because they are not served yet: protobuf, strategic merge, apply and managedFields,
+//! OpenAPI, and users other than certificates.
 
 /// A must of the specification and the cases for it. Cases named `tls::…` and `time::…` are tests of their own files.
 pub(crate) struct Bullet {
@@ -428,6 +428,71 @@ pub(crate) const BULLETS: &[Bullet] = &[
         ],
     ),
     bullet(
+        "1.15",
+        "definitions, names, establishment",
+        &[
+            "custom::a_definition_is_accepted_established_and_served",
+            "custom::a_definition_of_a_protected_group_needs_approval",
+            "custom::names_and_categories_are_in_discovery",
+            "custom::a_name_that_another_kind_has_is_not_accepted",
+            "custom::the_status_of_a_definition_has_an_endpoint",
+        ],
+    ),
+    bullet(
+        "1.15",
+        "defaulting and pruning on read",
+        &[
+            "custom::a_default_that_came_later_is_seen_in_what_was_stored_before",
+            "custom::a_field_that_the_schema_lost_is_not_shown",
+        ],
+    ),
+    bullet(
+        "1.15",
+        "versions and deprecation",
+        &["custom::versions_differ_only_in_name", "custom::a_deprecated_version_says_so"],
+    ),
+    bullet(
+        "1.15",
+        "printer columns",
+        &[
+            "custom::tables_have_the_columns_of_the_definition",
+            "custom::a_column_that_cannot_be_read_ends_the_list",
+        ],
+    ),
+    bullet(
+        "1.15",
+        "selectable fields",
+        &["custom::objects_are_selected_by_the_fields_that_the_definition_names"],
+    ),
+    bullet(
+        "1.15",
+        "status and scale",
+        &[
+            "custom::the_status_of_an_object_is_apart",
+            "custom::generations_count_what_is_not_metadata_or_status",
+            "custom::an_object_is_scaled_at_its_paths",
+        ],
+    ),
+    bullet(
+        "1.15",
+        "objects of custom kinds",
+        &[
+            "custom::a_replace_needs_a_revision",
+            "custom::a_strategic_merge_patch_is_415",
+            "custom::metadata_is_checked_and_its_unknown_fields_are_dropped",
+            "custom::a_kind_may_be_of_the_cluster",
+            "custom::odd_finalizers_are_warned_of",
+        ],
+    ),
+    bullet(
+        "1.15",
+        "deletion of a definition",
+        &[
+            "custom::the_objects_go_with_their_definition_and_watchers_see_it",
+            "custom::finalizers_hold_an_object_and_its_definition_back",
+        ],
+    ),
+    bullet(
         "1.16",
         "namespaces",
         &[
@@ -458,5 +523,5 @@ pub(crate) const BULLETS: &[Bullet] = &[
 ];
 
 /// The sections of the specification that the suite stands for.
-pub(crate) const SECTIONS: [&str; 12] =
-    ["1.1", "1.2", "1.3", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.13", "1.14"];
+pub(crate) const SECTIONS: [&str; 13] =
+    ["1.1", "1.2", "1.3", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.13", "1.14", "1.15"];

@@ -24,6 +24,8 @@ pub(crate) enum Difference {
     NoServerAddress,
     /// The content of Secrets is not looked into for warnings.
     ContentWarnings,
+    /// An object that claims to be of another kind or version is looked at no further.
+    MistakenIdentity,
     /// A definition whose schema has a type that is none is judged no further.
     UnknownTypes,
     /// Conversion between versions by webhook is refused.
@@ -33,7 +35,7 @@ pub(crate) enum Difference {
 impl Difference {
     /// All of them, for the test that looks for each in the documentation.
     #[allow(dead_code, reason = "used by one of the two entry points")]
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::ClientMistakes,
         Self::ParserWords,
         Self::Internals,
@@ -43,6 +45,7 @@ impl Difference {
         Self::NoClusterIps,
         Self::NoServerAddress,
         Self::ContentWarnings,
+        Self::MistakenIdentity,
         Self::UnknownTypes,
         Self::NoConversionWebhooks,
     ];

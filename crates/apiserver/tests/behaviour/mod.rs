@@ -3,6 +3,7 @@
 
 mod cel;
 mod crud;
+mod custom;
 mod deletion;
 pub(crate) mod difference;
 mod discovery;
@@ -65,6 +66,7 @@ pub(crate) fn all() -> Vec<Case> {
         deletion::CASES,
         kinds::CASES,
         cel::CASES,
+        custom::CASES,
     ]
     .concat()
 }

@@ -1,8 +1,8 @@
 //! Asking both servers the same and telling what differs.
 //!
 //! What is taken out before comparing: uids, resourceVersions, times and managedFields; the order of causes, which is
-//! that of Go's maps, and that of warnings of formats; the internal form of a definition that a cause quotes; and, where
-//! there are causes, the message of the Status, which repeats them.
+//! that of Go's maps, and that of warnings of formats; the internal form of a definition and the patched object that a
+//! cause quotes; and, where there are causes, the message of the Status, which repeats them.
 
 use std::collections::BTreeMap;
 
@@ -152,6 +152,16 @@ pub(crate) fn judgement(answer: &Answer) -> Value {
 /// Where Kubernetes quotes its internal form of a definition, only what it says of it counts.
 fn unquote(cause: &mut Value) {
     let field = cause["field"].as_str().unwrap_or_default();
+    // Nor does ours quote the object that a failed patch would have made.
+    if field == "patch" {
+        let message = cause["message"].as_str().unwrap_or_default();
+        let said = message
+            .split_once("}\": ")
+            .or(message.split_once("<patched object>\": "))
+            .map(|(_, said)| said.to_owned());
+        cause["message"] = said.into();
+        return;
+    }
     let whole = field == "spec.versions" || field.ends_with(".openAPIV3Schema");
     let message = cause["message"].as_str().unwrap_or_default();
     let said = match (message.find(": "), message.rfind("]: ").or(message.rfind("}: "))) {

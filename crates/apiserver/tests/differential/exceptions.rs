@@ -11,9 +11,10 @@ pub(crate) struct Exception {
 
 impl Exception {
     /// All of them.
-    pub(crate) const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self { name: "ParserWords", covers: patterns_have_other_words },
         Self { name: "ParserWords", covers: odd_characters_are_quoted_otherwise },
+        Self { name: "MistakenIdentity", covers: other_kinds_are_looked_at_no_further },
         Self { name: "UnknownTypes", covers: unknown_types_end_the_matter },
         Self { name: "NoConversionWebhooks", covers: webhooks_are_refused },
     ];
@@ -53,6 +54,16 @@ fn odd_characters_are_quoted_otherwise(_: &str, theirs: &Value, ours: &Value) ->
         causes
     };
     theirs["code"] == ours["code"] && !causes(theirs).is_empty() && plain(theirs) == plain(ours)
+}
+
+/// An object that claims to be of another kind or version is refused by both; Kubernetes may rather name its fields.
+fn other_kinds_are_looked_at_no_further(_: &str, theirs: &Value, ours: &Value) -> bool {
+    let refused = |answer: &Value| answer["code"] == 400 || answer["code"] == 422;
+    let message = ours["body"]["message"].as_str().unwrap_or_default();
+    let of_another_kind = matches!(causes(ours), [only] if only["field"] == "kind");
+    refused(theirs)
+        && refused(ours)
+        && (of_another_kind || message.contains("does not match the expected API version"))
 }
 
 /// A type that is none is refused by both; Kubernetes goes on to validate defaults as if it were one.

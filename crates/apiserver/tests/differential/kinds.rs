@@ -38,6 +38,15 @@ impl Kind {
         self.name.to_lowercase()
     }
 
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The fields of its spec, each with its schema.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.properties.iter()
+    }
+
     pub(crate) fn objects_path(&self) -> String {
         format!("/apis/{GROUP}/v1/namespaces/default/{}", self.plural())
     }
@@ -82,7 +91,7 @@ impl Kind {
         eventually(&path, || async { (cluster.get(&path).await.status == 200).then_some(()) }).await;
     }
 
-    fn object(&self, spec: Value) -> Value {
+    pub(crate) fn object(&self, spec: Value) -> Value {
         json!({"apiVersion": format!("{GROUP}/v1"), "kind": self.name, "metadata": {"name": "x"}, "spec": spec})
     }
 
@@ -142,7 +151,7 @@ impl Kind {
 
 /// Something odd outside of the spec.
 fn oddities(rng: &mut Rng, object: &mut Value) {
-    match rng.below(9) {
+    match rng.below(16) {
         0 => object["metadata"]["odd"] = json!({"a": 1}),
         1 => object["odd"] = json!(1),
         2 => object["metadata"]["labels"] = json!({"a": 5}),
@@ -151,6 +160,13 @@ fn oddities(rng: &mut Rng, object: &mut Value) {
         5 => object["metadata"]["finalizers"] = json!(["bare"]),
         6 => object["status"] = json!({"phase": "Odd", "more": {"x": 1}}),
         7 => object["spec"]["unknown"] = json!([{"a": 1}]),
+        8 => object["kind"] = "Other".into(),
+        9 => object["apiVersion"] = "other.example.com/v1".into(),
+        10 => object["apiVersion"] = format!("{GROUP}/v2").into(),
+        11 => object["metadata"]["namespace"] = "other".into(),
+        12 => object["metadata"]["generateName"] = "x-".into(),
+        13 => object["metadata"]["annotations"] = json!({"a": "b", "c d": ""}),
+        14 => object["metadata"]["finalizers"] = json!(["a.example.com", "example.com/x", "orphan"]),
         _ => object["metadata"]["ownerReferences"] = json!([{"name": "x", "odd": 2}]),
     }
 }

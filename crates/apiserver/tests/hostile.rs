@@ -1,0 +1,142 @@
+//! Definitions that somebody made to hurt: each is refused or served quickly, with words, and the server goes on.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test that cannot go on ends with a panic"
+)]
+
+use std::time::{Duration, Instant};
+
+use bellwether_testkit::{Cluster, embedded};
+use serde_json::{Map, Value, json};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// How long any of them may take, on a slow machine and without optimisation.
+const LONGEST: Duration = Duration::from_secs(20);
+
+fn definition(spec: Value) -> Value {
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.hostile.example.com"},
+        "spec": {
+            "group": "hostile.example.com", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+fn fields(count: usize) -> Value {
+    let fields: Map<String, Value> =
+        (0..count).map(|at| (format!("f{at}"), json!({"type": "string"}))).collect();
+    json!({"type": "object", "properties": fields})
+}
+
+fn nested(depth: usize) -> Value {
+    (0..depth)
+        .fold(json!({"type": "string"}), |inner, _| json!({"type": "object", "properties": {"a": inner}}))
+}
+
+fn lists(depth: usize) -> Value {
+    (0..depth).fold(json!({"type": "string"}), |inner, _| json!({"type": "array", "items": inner}))
+}
+
+fn versions(count: usize) -> Value {
+    let mut definition = definition(json!({"type": "object"}));
+    let first = definition["spec"]["versions"][0].clone();
+    let version = |at: usize| {
+        let mut version = first.clone();
+        version["name"] = format!("v{}", at + 1).into();
+        version["storage"] = (at == 0).into();
+        version
+    };
+    definition["spec"]["versions"] = (0..count).map(version).collect();
+    definition
+}
+
+fn values(count: usize) -> Value {
+    json!({"type": "string", "enum": (0..count).map(|at| format!("value-{at}")).collect::<Vec<_>>()})
+}
+
+/// What is sent, the code that answers it, and words of the answer.
+fn rows() -> Vec<(&'static str, Value, u16, &'static str)> {
+    let long = "x".repeat(3 * 1024 * 1024);
+    vec![
+        ("more than 3 MiB", definition(json!({"type": "object", "description": long})), 413, "too large"),
+        (
+            "60,000 fields",
+            definition(fields(60_000)),
+            422,
+            "a schema may nest 64 levels and hold 50000 schemas",
+        ),
+        ("20,000 fields", definition(fields(20_000)), 201, ""),
+        ("200 levels", definition(nested(200)), 400, "recursion limit exceeded"),
+        ("70 lists in each other", definition(lists(70)), 422, "a schema may nest 64 levels"),
+        (
+            "a reference",
+            definition(json!({"$ref": "#/definitions/x", "type": "object"})),
+            422,
+            "$ref is not supported",
+        ),
+        (
+            "a pattern that would be huge",
+            definition(json!({"type": "string", "pattern": "(a{1000}){1000}"})),
+            422,
+            "too large",
+        ),
+        (
+            "a pattern that others find slow",
+            definition(json!({"type": "string", "pattern": "^(a+)+$"})),
+            201,
+            "",
+        ),
+        ("10,000 values", definition(values(10_000)), 201, ""),
+        ("1,000 versions", versions(1_000), 201, ""),
+    ]
+}
+
+async fn is_well(cluster: &Cluster) {
+    cluster.get("/readyz").await.expect(200);
+    cluster.get("/api/v1/namespaces").await.expect(200);
+}
+
+#[tokio::test]
+async fn no_definition_harms_the_server() {
+    let mut wrong = Vec::new();
+    for (what, definition, code, words) in rows() {
+        let cluster = embedded::in_process().await;
+        let started = Instant::now();
+        let answer = cluster.post(DEFINITIONS, &definition).await;
+        let took = started.elapsed();
+        println!("{what}: {} after {took:.1?}", answer.status);
+        if answer.status != code || !answer.text().contains(words) {
+            wrong.push(format!(
+                "{what}: {} {}",
+                answer.status,
+                answer.text().chars().take(300).collect::<String>()
+            ));
+        }
+        if took > LONGEST {
+            wrong.push(format!("{what}: took {took:?}"));
+        }
+        is_well(&cluster).await;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn a_pattern_that_others_find_slow_is_quick_here() {
+    let cluster = embedded::in_process().await;
+    cluster.post(DEFINITIONS, &definition(json!({"type": "string", "pattern": "^(a+)+$"}))).await.expect(201);
+    let text = format!("{}b", "a".repeat(200_000));
+    let object = json!({
+        "apiVersion": "hostile.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": text,
+    });
+    let started = Instant::now();
+    let path = "/apis/hostile.example.com/v1/namespaces/default/widgets";
+    cluster.post(path, &object).await.refused(422, "Invalid").because("FieldValueInvalid", "spec");
+    assert!(started.elapsed() < LONGEST);
+}
