@@ -169,10 +169,14 @@ impl Collection<'_> {
         let change = Change { resource: self.resource, old: None, subresource: None };
         let mut errors = meta::validate(object, self.resource);
         errors.extend((rules.validate)(object, change));
-        if errors.is_empty() {
-            return Ok((rules.warn)(object, change));
+        if !errors.is_empty() {
+            return Err(Refusal::invalid(self.resource.qualified_kind(), object.name(), &errors));
         }
-        Err(Refusal::invalid(self.resource.qualified_kind(), object.name(), &errors))
+        let warnings = (rules.warn)(object, change);
+        if self.resource.is_view() {
+            self.resource.settle(object);
+        }
+        Ok(warnings)
     }
 
     /// Changes an object: `produce` makes the new one (in its stored form) from the one that is there.
@@ -233,6 +237,9 @@ impl Collection<'_> {
         }
 
         let warnings = (rules.warn)(&object, change);
+        if self.resource.is_view() {
+            self.resource.settle(&mut object);
+        }
         let canonical = Canonical::of(&object);
         let unchanged = canonical.equals(stored.value(), &stored.revision().to_string());
         if is_released(&object, old) {

@@ -201,13 +201,14 @@ fn storage_version_hash(resource: &Resource) -> String {
 pub(crate) fn openapi(
     parts: &Parts,
     served: &Served,
+    published: openapi::Published<'_>,
     prefix: &str,
     document_path: Option<&str>,
 ) -> Answer<Response<Body>> {
     let Some(path) = document_path else {
         return document(parts, served.documents.index(&served.registry, prefix));
     };
-    let Some(found) = served.documents.get(&served.registry, path) else {
+    let Some(found) = served.documents.get(&served.registry, published, path) else {
         return Err(Refusal::nothing_here());
     };
     Ok(tagged(parts, found.bytes, &found.hash, "application/json"))
@@ -218,7 +219,11 @@ const V2_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protob
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// `/openapi/v2`
-pub(crate) fn openapi_v2(parts: &Parts, served: &Served) -> Answer<Response<Body>> {
+pub(crate) fn openapi_v2(
+    parts: &Parts,
+    served: &Served,
+    published: openapi::Published<'_>,
+) -> Answer<Response<Body>> {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(Refusal::method_not_allowed());
     }
@@ -236,7 +241,7 @@ pub(crate) fn openapi_v2(parts: &Parts, served: &Served) -> Answer<Response<Body
         None => return Err(Refusal::not_acceptable(&["application/json", V2_ASKED])),
     };
     let media = if encoding == openapi::Encoding::Json { "application/json" } else { V2_PROTOBUF };
-    let found = served.documents.v2(&served.registry, encoding);
+    let found = served.documents.v2(&served.registry, published, encoding);
     Ok(tagged(parts, found.bytes, &found.hash, media))
 }
 

@@ -258,10 +258,21 @@ impl Resource {
             }
             Typing::Builtin(_) => object,
             Typing::Custom(version) => {
-                crate::schema::prune(&mut object, &version.schema);
-                version.schema.default_object(&mut object);
+                self.settle(&mut object);
+                if self.is_view() {
+                    crate::schema::prune(&mut object, &version.schema);
+                }
                 object
             }
+        }
+    }
+
+    /// Brings an object of a custom kind into what its stored version knows: the version in which it was written
+    /// decides whether it is right, this one what is kept.
+    pub(crate) fn settle(&self, object: &mut Object) {
+        if let Typing::Custom(version) = &self.storage.typing {
+            crate::schema::prune(object, &version.schema);
+            version.schema.default_object(object);
         }
     }
 

@@ -10,6 +10,7 @@ use bellwether_store::{Clock, Health, Revision, Space, Store};
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use parking_lot::{Mutex, RwLock};
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::body::Body;
@@ -19,7 +20,7 @@ use crate::discovery;
 use crate::health;
 use crate::identity::Identity;
 use crate::kinds;
-use crate::object::Head;
+use crate::object::{Head, lookup};
 use crate::openapi::Documents;
 use crate::options::{Effect, request_timeout};
 use crate::registry::{Registry, Resource};
@@ -84,10 +85,10 @@ impl Cluster {
         if self.served.load().at < at {
             definitions.retain(|name, _| snapshot.get(name).is_some());
             for entry in snapshot.iter() {
-                let known =
-                    definitions.get(entry.path()).is_some_and(|known| known.revision == entry.revision());
-                if !known {
-                    definitions.insert(entry.path().clone(), crd::serve::Stored::read(entry));
+                let known = definitions.get(entry.path());
+                if known.is_none_or(|known| known.revision != entry.revision()) {
+                    let read = crd::serve::Stored::read(entry, known);
+                    definitions.insert(entry.path().clone(), read);
                 }
             }
             let all: Vec<crd::serve::Stored> = definitions.values().cloned().collect();
@@ -97,6 +98,20 @@ impl Cluster {
             self.changes.send_replace(at);
         }
         self.served.load_full()
+    }
+
+    /// The schema of a custom kind as its definition has it.
+    pub(crate) fn published(&self, server: &Server, resource: &Resource) -> Value {
+        let stored = server.store.get(&self.space(crd::SPACE), &resource.storage.space);
+        let definition = stored.map(|stored| crate::object::parse(stored.value())).unwrap_or_default();
+        let versions = lookup(&definition, "spec.versions").and_then(Value::as_array).into_iter().flatten();
+        let of_version =
+            |version: &&Value| version.get("name").and_then(Value::as_str) == Some(&resource.version);
+        let schema = versions
+            .into_iter()
+            .find(of_version)
+            .and_then(|version| version.pointer("/schema/openAPIV3Schema"));
+        schema.cloned().unwrap_or_default()
     }
 
     /// A keyspace of this cluster.
@@ -242,12 +257,13 @@ impl Server {
             return Err(Refusal::not_found(clusters, name));
         };
         let registry = cluster.registry(&self);
+        let published = |resource: &Resource| cluster.published(&self, resource);
         match path.target {
             Target::Version => discovery::document(&parts, version::document()),
-            Target::OpenApiV2 => discovery::openapi_v2(&parts, &cluster.served(&self)),
+            Target::OpenApiV2 => discovery::openapi_v2(&parts, &cluster.served(&self), &published),
             Target::OpenApi { document } => {
                 let prefix = path.cluster.map(|name| format!("/clusters/{name}")).unwrap_or_default();
-                discovery::openapi(&parts, &cluster.served(&self), &prefix, document.as_deref())
+                discovery::openapi(&parts, &cluster.served(&self), &published, &prefix, document.as_deref())
             }
             Target::Index => discovery::document(&parts, discovery::index(&registry)),
             Target::Groups(root) => discovery::groups(&parts, &registry, root),

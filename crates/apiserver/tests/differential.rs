@@ -26,6 +26,8 @@ mod objects;
 mod patches;
 #[path = "differential/patterns.rs"]
 mod patterns;
+#[path = "differential/published.rs"]
+mod published;
 #[path = "differential/rng.rs"]
 mod rng;
 #[path = "differential/schemas.rs"]
@@ -99,5 +101,15 @@ fn patches_and_patterns_mean_the_same() {
         patches::compare(&both, &mut tally).await;
         patterns::compare(&both, &mut tally).await;
         tally.finish(180);
+    });
+}
+
+#[test]
+fn definitions_of_well_known_projects_work_unchanged() {
+    on_real_time(async {
+        let both = both().await;
+        let mut tally = Tally::default();
+        published::compare(&both, &mut tally).await;
+        tally.finish(700);
     });
 }

@@ -419,7 +419,7 @@ pub(super) fn cost(function: &str, extents: &[u64], of_list: bool) -> u64 {
         "@in" if of_list => at(1),
         "lowerAscii" | "upperAscii" | "substring" | "charAt" | "trim" | "url" | "isURL" | "quantity"
         | "isQuantity" | "semver" | "isSemver" | "ip" | "isIP" | "cidr" | "isCIDR" | "containsIP"
-        | "containsCIDR" | "timestamp" | "duration" => traversal(at(0)) + traversal(at(1)),
+        | "containsCIDR" => traversal(at(0)) + traversal(at(1)),
         "validate" => product(traversal(at(1) + 1), 32),
         // Expressions that sort or compare all with all pay for it.
         "distinct" => product(at(0), at(0)),

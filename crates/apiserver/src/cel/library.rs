@@ -41,6 +41,9 @@ pub(super) fn call<'a>(
     let call = IdedExpr { id: 0, expr: Expr::Call(call) };
     match catch_unwind(AssertUnwindSafe(|| context.resolve(&call))) {
         Ok(Ok(value)) => Ok(native(value)),
+        // What the parser of a text has to say is not for people.
+        Ok(Err(_)) if function == "duration" => Err(no_conversion("google.protobuf.Duration")),
+        Ok(Err(_)) if function == "timestamp" => Err(no_conversion("google.protobuf.Timestamp")),
         Ok(Err(error)) => Err(failure(error)),
         Err(_) => Err(Failure::Other(format!("{function} failed"))),
     }
@@ -52,6 +55,10 @@ pub(super) enum Target<'v, 'a> {
     None,
     Package(&'v str),
     Value(&'v Value<'a>),
+}
+
+fn no_conversion(wanted: &str) -> Failure {
+    Failure::Other(format!("type conversion error from 'string' to '{wanted}'"))
 }
 
 fn failure(error: ExecutionError) -> Failure {

@@ -121,7 +121,8 @@ impl<'s> Type<'s> {
                     let value = Self::of(values, Place::of(values))?;
                     let most = bound(schema.rules.max_properties);
                     let most = most.unwrap_or_else(|| REQUEST / (least(values) + 6));
-                    Self::Map(Box::new(Self::TEXT), Box::new(value), most)
+                    // Kubernetes estimates nothing for the text of keys; what it costs is paid when it is read.
+                    Self::Map(Box::new(Self::Text(0)), Box::new(value), most)
                 }
             },
         })

@@ -45,8 +45,6 @@ pub(crate) struct Version {
     pub(crate) schema: Arc<Schema>,
     /// The rules in the schema, ready for use once they are used.
     pub(crate) rules: Arc<Rules>,
-    /// The schema as it was written, for documents.
-    pub(crate) published: Arc<Value>,
     /// When the definition was last changed: objects from before may lack defaults that came with it.
     pub(crate) since: Revision,
     pub(crate) status: bool,
@@ -134,7 +132,6 @@ impl Version {
             deprecation,
             schema: Arc::new(Schema::read(schema, "").ok()?),
             rules: Arc::default(),
-            published: Arc::new(schema.clone()),
             since,
             status: version.pointer("/subresources/status").is_some_and(Value::is_object),
             scale: version.pointer("/subresources/scale").and_then(Scale::read),
@@ -267,18 +264,34 @@ fn at<'o>(object: &'o Object, path: &str) -> Result<Option<&'o Value>, String> {
 }
 
 fn mistyped(path: &str, found: &Value, wanted: &str) -> String {
-    let (shown, kind) = match found {
-        Value::Null => ("<nil>".to_owned(), "<nil>"),
-        Value::Bool(value) => (value.to_string(), "bool"),
-        Value::Number(number) => {
-            let figure = Figure::of(number);
-            (figure.to_string(), if let Figure::Integer(_) = figure { "int64" } else { "float64" })
-        }
-        Value::String(text) => (text.clone(), "string"),
-        Value::Array(_) => ("[]".to_owned(), "[]interface {}"),
-        Value::Object(_) => ("map[]".to_owned(), "map[string]interface {}"),
+    let kind = match found {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if matches!(Figure::of(number), Figure::Integer(_)) => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
     };
-    format!("{path} accessor error: {shown} is of the type {kind}, expected {wanted}")
+    format!("{path} accessor error: {} is of the type {kind}, expected {wanted}", as_go_prints(found))
+}
+
+/// A value as it stands in Kubernetes' messages about its type.
+fn as_go_prints(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(number) => Figure::of(number).to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(as_go_prints).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(key, value)| format!("{key}:{}", as_go_prints(value)));
+            format!("map[{}]", fields.collect::<Vec<_>>().join(" "))
+        }
+    }
 }
 
 impl PrinterColumn {

@@ -23,22 +23,31 @@ pub(crate) struct Stored {
     pub(crate) name: Arc<str>,
     pub(crate) created: Revision,
     pub(crate) revision: Revision,
+    generation: i64,
     /// Nothing, if it cannot be served.
     definition: Option<Arc<Definition>>,
     pub(crate) deleting: bool,
 }
 
 impl Stored {
-    /// Reads a stored definition.
-    pub(crate) fn read(entry: &crate::collection::Stored) -> Self {
+    /// Reads a stored definition. One that is known and of the same generation changed in nothing that is served.
+    pub(crate) fn read(entry: &crate::collection::Stored, known: Option<&Self>) -> Self {
         let object = crate::object::parse(entry.value());
-        let spec = object.get("spec").and_then(Value::as_object);
-        let definition = spec.and_then(|spec| Definition::read(spec, entry.revision()));
+        let generation = object.generation();
+        let known = known.filter(|known| known.generation == generation && known.created == entry.created());
+        let definition = match known {
+            Some(known) => known.definition.clone(),
+            None => {
+                let spec = object.get("spec").and_then(Value::as_object);
+                spec.and_then(|spec| Definition::read(spec, entry.revision())).map(Arc::new)
+            }
+        };
         Self {
             name: entry.path().clone(),
             created: entry.created(),
             revision: entry.revision(),
-            definition: definition.map(Arc::new),
+            generation,
+            definition,
             deleting: object.is_being_deleted(),
         }
     }
@@ -374,6 +383,7 @@ mod tests {
         Stored {
             name: name.into(),
             created: Revision(created),
+            generation: 1,
             revision: Revision(created),
             definition: Definition::read(spec.as_object().unwrap(), Revision(created)).map(Arc::new),
             deleting: false,

@@ -7,8 +7,8 @@ use super::builtin::{REF, Schemas};
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// The schema of a whole object.
-pub(super) fn object(published: &Value, words: &Schemas) -> Value {
-    let mut schema = inside(published.clone(), words);
+pub(super) fn object(published: Value, words: &Schemas) -> Value {
+    let mut schema = inside(published, words);
     if let Value::Object(schema) = &mut schema {
         add_object_fields(schema, words);
     }

@@ -30,21 +30,24 @@ pub(crate) enum Encoding {
     Protobuf,
 }
 
+/// Where the schemas of custom kinds are found, as their definitions have them.
+pub(crate) type Published<'p> = &'p dyn Fn(&Resource) -> Value;
+
 /// The documents of one state of a registry.
 #[derive(Default)]
 pub(crate) struct Documents(Mutex<HashMap<String, Document>>);
 
 impl Documents {
     /// The document of a group and version, by its path: `api/v1`, `apis/example.com/v1`.
-    pub(crate) fn get(&self, registry: &Registry, path: &str) -> Option<Document> {
+    pub(crate) fn get(&self, registry: &Registry, published: Published<'_>, path: &str) -> Option<Document> {
         let hash = hash_of(registry, path)?;
         Some(self.kept(path, hash, || {
-            serde_json::to_vec(&of_version(registry, path).unwrap_or_default()).unwrap_or_default()
+            serde_json::to_vec(&of_version(registry, published, path).unwrap_or_default()).unwrap_or_default()
         }))
     }
 
     /// The document of v2, which holds all groups and versions.
-    pub(crate) fn v2(&self, registry: &Registry, encoding: Encoding) -> Document {
+    pub(crate) fn v2(&self, registry: &Registry, published: Published<'_>, encoding: Encoding) -> Document {
         let key = if encoding == Encoding::Json { "v2" } else { "v2 in protobuf" };
         let paths = version_paths(registry);
         let mut digest = Sha256::new();
@@ -53,7 +56,8 @@ impl Documents {
         }
         let hash = hex(&digest.finalize());
         self.kept(key, hash, || {
-            let document = v2::document(paths.iter().filter_map(|path| of_version(registry, path)));
+            let document =
+                v2::document(paths.iter().filter_map(|path| of_version(registry, published, path)));
             match encoding {
                 Encoding::Json => serde_json::to_vec(&document).unwrap_or_default(),
                 Encoding::Protobuf => protobuf::document(&document),
@@ -116,7 +120,7 @@ fn path_of(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-fn of_version(registry: &Registry, path: &str) -> Option<Value> {
+fn of_version(registry: &Registry, published: Published<'_>, path: &str) -> Option<Value> {
     let of_path = |resource: &&std::sync::Arc<Resource>| path_of(&resource.group, &resource.version) == path;
     let resources: Vec<&Resource> = registry.all().iter().filter(of_path).map(AsRef::as_ref).collect();
     if resources.is_empty() {
@@ -132,8 +136,8 @@ fn of_version(registry: &Registry, path: &str) -> Option<Value> {
         let name = schema_name(resource, &builtins);
         match &resource.typing {
             Typing::Builtin(shape) => builtins.add(shape, &mut schemas),
-            Typing::Custom(version) => {
-                schemas.insert(name.clone(), custom::object(&version.published, &builtins));
+            Typing::Custom(_) => {
+                schemas.insert(name.clone(), custom::object(published(resource), &builtins));
             }
         }
         if let Some(Value::Object(schema)) = schemas.get_mut(&name) {

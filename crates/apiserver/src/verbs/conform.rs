@@ -155,7 +155,7 @@ fn conform_with(
         }
     };
     let stored = resource.to_stored(conformed.object);
-    if !resource.is_view() {
+    if !resource.is_view() || matches!(resource.typing, Typing::Custom(_)) {
         return Ok(Conformed { object: stored, warnings });
     }
     let conformed = resource.conform_stored(stored).map_err(unfit)?;
