@@ -263,7 +263,8 @@ impl Court {
         let root = case.path.is_empty();
         let old = case.old.and_then(Part::object);
         for (name, value) in object {
-            let named = ruling.properties.get(name).zip(case.schema.properties.get(name));
+            let property = case.schema.properties.get(name).map(AsRef::as_ref);
+            let named = ruling.properties.get(name).zip(property);
             let like = case.schema.additional.as_ref().and_then(|more| more.schema());
             let (below, schema, path) = match (named, ruling.additional.as_deref().zip(like)) {
                 (Some((below, schema)), _) if root => (below, schema, name.clone()),

@@ -60,7 +60,8 @@ pub(crate) struct Schema {
     pub(crate) kind: Option<Type>,
     pub(crate) nullable: bool,
     pub(crate) default: Option<Value>,
-    pub(crate) properties: BTreeMap<String, Schema>,
+    /// Boxed, because a map sets room aside for more than it holds.
+    pub(crate) properties: BTreeMap<String, Box<Schema>>,
     pub(crate) additional: Option<Additional>,
     pub(crate) items: Option<Box<Schema>>,
     pub(crate) extensions: Extensions,
@@ -166,12 +167,16 @@ impl Rules {
 impl Schema {
     /// The schema of a field, named or not.
     pub(crate) fn field(&self, name: &str) -> Option<&Schema> {
-        self.properties.get(name).or_else(|| self.additional.as_ref().and_then(Additional::schema))
+        self.properties
+            .get(name)
+            .map(AsRef::as_ref)
+            .or_else(|| self.additional.as_ref().and_then(Additional::schema))
     }
 
     /// All schemas below this one that describe values, with the path that leads to each.
     pub(crate) fn children(&self) -> impl Iterator<Item = (String, &Schema)> {
-        let named = self.properties.iter().map(|(name, schema)| (format!("properties[{name}]"), schema));
+        let named =
+            self.properties.iter().map(|(name, schema)| (format!("properties[{name}]"), schema.as_ref()));
         let items = self.items.iter().map(|schema| ("items".to_owned(), schema.as_ref()));
         let others = self.additional.iter().filter_map(|additional| {
             additional.schema().map(|schema| ("additionalProperties".to_owned(), schema))

@@ -1,6 +1,8 @@
 //! Patterns: regular expressions as Go reads them, run by Rust's engine. Both are linear in the length of the text; what
 //! one costs in memory is bounded here.
 
+use std::sync::{Arc, OnceLock};
+
 use regex::{Regex, RegexBuilder};
 
 /// What a compiled pattern may cost in memory.
@@ -8,28 +10,43 @@ const SIZE: usize = 1 << 20;
 /// How often Go lets something repeat.
 const REPETITIONS: u32 = 1000;
 
-/// A regular expression with the text it was made from.
+/// A regular expression, compiled when it is first needed: most definitions have more patterns than are ever used.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
-    pub(crate) text: String,
-    pub(crate) regex: Regex,
+    pub(crate) text: Arc<str>,
+    /// Nothing, if it cannot be compiled, which was made sure of when its definition was stored.
+    regex: Arc<OnceLock<Option<Regex>>>,
 }
 
 impl Pattern {
-    /// Compiles a pattern; the error says what is wrong with it.
+    /// Reads a pattern; the error says what is wrong with it.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let translated = translate(text)?;
-        let regex = RegexBuilder::new(&translated).size_limit(SIZE).build().map_err(|error| match error {
-            regex::Error::CompiledTooBig(limit) => {
-                format!("it is too large: compiled it would take more than {limit} bytes")
-            }
-            error => {
-                let words = error.to_string();
-                words.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
-            }
-        })?;
-        Ok(Self { text: text.to_owned(), regex })
+        compile(text)?;
+        Ok(Self::checked(text))
     }
+
+    /// A pattern that was read before.
+    pub(crate) fn checked(text: &str) -> Self {
+        Self { text: text.into(), regex: Arc::default() }
+    }
+
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        let regex = self.regex.get_or_init(|| compile(&self.text).ok());
+        regex.as_ref().is_some_and(|regex| regex.is_match(text))
+    }
+}
+
+fn compile(text: &str) -> Result<Regex, String> {
+    let translated = translate(text)?;
+    RegexBuilder::new(&translated).size_limit(SIZE).build().map_err(|error| match error {
+        regex::Error::CompiledTooBig(limit) => {
+            format!("it is too large: compiled it would take more than {limit} bytes")
+        }
+        error => {
+            let words = error.to_string();
+            words.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        }
+    })
 }
 
 /// From Go's syntax to Rust's: classes such as `\d` mean ASCII, a brace that repeats nothing is itself, and brackets
@@ -203,8 +220,8 @@ mod tests {
             (r"^a\/b$", "a/b", "ab"),
         ] {
             let read = Pattern::read(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
-            assert!(read.regex.is_match(fits), "{pattern} {fits}");
-            assert!(!read.regex.is_match(fails), "{pattern} {fails}");
+            assert!(read.matches(fits), "{pattern} {fits}");
+            assert!(!read.matches(fails), "{pattern} {fails}");
         }
     }
 
@@ -227,7 +244,7 @@ mod tests {
     fn no_pattern_takes_longer_than_its_text() {
         let pattern = Pattern::read("^(a+)+$").unwrap();
         let started = Instant::now();
-        assert!(!pattern.regex.is_match(&format!("{}b", "a".repeat(100_000))));
+        assert!(!pattern.matches(&format!("{}b", "a".repeat(100_000))));
         assert!(started.elapsed().as_secs() < 5);
     }
 }

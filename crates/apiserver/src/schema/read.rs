@@ -20,24 +20,26 @@ pub(crate) struct Reading {
 }
 
 impl Schema {
-    /// Reads a schema; the errors name what cannot be served.
-    pub(crate) fn read(value: &Value, path: &str) -> Result<Self, Vec<FieldError>> {
-        let Reading { schema, errors } = Self::read_all(value, path).map_err(|error| vec![error])?;
-        if errors.is_empty() { Ok(schema) } else { Err(errors) }
+    /// Reads a schema that was checked when it was stored; the error is a limit of ours.
+    pub(crate) fn read(value: &Value, path: &str) -> Result<Self, FieldError> {
+        Reader::read(value, path, Trust::Checked).map(|reading| reading.schema)
     }
 
     /// Reads what can be read; the error is a limit of ours.
     pub(crate) fn read_all(value: &Value, path: &str) -> Result<Reading, FieldError> {
-        let mut reader = Reader { nodes: 0, beyond: None, errors: Vec::new() };
-        let schema = reader.schema(value, path, 0);
-        match reader.beyond {
-            Some(error) => Err(error),
-            None => Ok(Reading { schema, errors: reader.errors }),
-        }
+        Reader::read(value, path, Trust::None)
     }
 }
 
+/// Whether a schema was looked at before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    None,
+    Checked,
+}
+
 struct Reader {
+    trust: Trust,
     nodes: usize,
     /// Where a limit was passed.
     beyond: Option<FieldError>,
@@ -45,6 +47,15 @@ struct Reader {
 }
 
 impl Reader {
+    fn read(value: &Value, path: &str, trust: Trust) -> Result<Reading, FieldError> {
+        let mut reader = Self { trust, nodes: 0, beyond: None, errors: Vec::new() };
+        let schema = reader.schema(value, path, 0);
+        match reader.beyond {
+            Some(error) => Err(error),
+            None => Ok(Reading { schema, errors: reader.errors }),
+        }
+    }
+
     fn schema(&mut self, value: &Value, path: &str, depth: usize) -> Schema {
         self.nodes += 1;
         if self.beyond.is_some() {
@@ -80,12 +91,14 @@ impl Reader {
         key: &str,
         path: &str,
         depth: usize,
-    ) -> BTreeMap<String, Schema> {
+    ) -> BTreeMap<String, Box<Schema>> {
         let fields = map.get(key).and_then(Value::as_object);
         fields
             .into_iter()
             .flatten()
-            .map(|(name, value)| (name.clone(), self.schema(value, &format!("{path}.{key}[{name}]"), depth)))
+            .map(|(name, value)| {
+                (name.clone(), Box::new(self.schema(value, &format!("{path}.{key}[{name}]"), depth)))
+            })
             .collect()
     }
 
@@ -137,6 +150,9 @@ impl Reader {
         let text = text(map, "pattern");
         if text.is_empty() {
             return None;
+        }
+        if self.trust == Trust::Checked {
+            return Some(Pattern::checked(text));
         }
         match Pattern::read(text) {
             Ok(pattern) => Some(pattern),

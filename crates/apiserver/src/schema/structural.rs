@@ -247,13 +247,14 @@ mod tests {
     use serde_json::{Value, json};
 
     fn errors(schema: Value) -> Vec<String> {
-        match Schema::read(&schema, "schema") {
+        match Schema::read_all(&schema, "schema") {
             Ok(read) => {
                 let keywords = crate::schema::check_keywords(&schema, "schema");
-                let structural = read.structural_errors("schema");
-                structural.iter().chain(&keywords).map(ToString::to_string).collect()
+                let structural = read.schema.structural_errors("schema");
+                let all = structural.iter().chain(&read.errors).chain(&keywords);
+                all.map(ToString::to_string).collect()
             }
-            Err(errors) => errors.iter().map(ToString::to_string).collect(),
+            Err(error) => vec![error.to_string()],
         }
     }
 

@@ -333,7 +333,7 @@ fn text_error(text: &str, schema: &Schema, path: &str) -> Option<FieldError> {
         let words = format!("{path} in body should be at least {limit} chars long");
         return Some(FieldError::invalid(path, text, words));
     }
-    let pattern = rules.pattern.as_ref().filter(|pattern| !pattern.regex.is_match(text))?;
+    let pattern = rules.pattern.as_ref().filter(|pattern| !pattern.matches(text))?;
     let words = format!("{path} in body should match '{}'", pattern.text);
     Some(FieldError::invalid(path, text, words))
 }

@@ -2,6 +2,7 @@
 
 mod connection;
 mod contestant;
+mod definitions;
 mod fanout;
 mod load;
 mod process;
@@ -25,7 +26,7 @@ use statistics::Latencies;
 /// How long an idle server may settle before its memory is read.
 const SETTLE: Duration = Duration::from_millis(500);
 /// The steps of a round, for the progress bar.
-const STEPS: u64 = 11;
+const STEPS: u64 = 12;
 const LISTS: usize = 5;
 const WRITERS: usize = 4;
 
@@ -34,6 +35,7 @@ struct Plan {
     rounds: u16,
     lasts: Duration,
     objects: usize,
+    definitions: usize,
     crowds: [Crowd; 2],
 }
 
@@ -61,6 +63,7 @@ impl Plan {
                 rounds: 1,
                 lasts: Duration::from_millis(200),
                 objects: 300,
+                definitions: 5,
                 crowds: [crowd(10, 50), second(crowd(60, 20))],
             };
         }
@@ -68,6 +71,7 @@ impl Plan {
             rounds: arguments.rounds,
             lasts: Duration::from_secs(arguments.seconds.into()),
             objects: 10_000,
+            definitions: 200,
             crowds: [crowd(100, 50), second(crowd(1000, 10))],
         }
     }
@@ -176,6 +180,9 @@ async fn round_of(contestant: &Contestant, plan: &Plan, progress: &Progress) -> 
         progress.step(&format!("{} watchers", crowd.watchers));
         measure_watches(&contender.access, plan, crowd, &mut figures).await?;
     }
+    drop(contender);
+    progress.step("custom kinds");
+    measure_definitions(&contestant.start().await?, plan, &mut figures).await?;
     progress.step("stop");
     Ok(figures.0)
 }
@@ -189,6 +196,20 @@ async fn measure_memory(contender: &Contender, plan: &Plan, figures: &mut Figure
     figures.add(&format!("memory, {} objects", plan.objects), Unit::Megabytes, filled / 1e6);
     let each = (filled - idle).max(0.0) / plan.objects as f64;
     figures.add("memory, each object", Unit::Kilobytes, each / 1e3);
+    Ok(())
+}
+
+/// On a server of its own: memory that other loads let go would be taken first.
+async fn measure_definitions(
+    contender: &Contender,
+    plan: &Plan,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
+    let count = plan.definitions;
+    let ran = definitions::run(contender, count).await?;
+    figures.add(&format!("{count} custom kinds"), Unit::Milliseconds, ran.total.as_secs_f64() * 1000.0);
+    figures.add_quantiles("custom kind, defined to served", ran.served);
+    figures.add("memory, each custom kind", Unit::Kilobytes, ran.bytes_each / 1e3);
     Ok(())
 }
 
