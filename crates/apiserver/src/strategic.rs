@@ -149,16 +149,25 @@ fn order_lists<'t, T: Merging<'t>>(
     Ok(())
 }
 
-/// The items of a patch must stand in the order that the directive names.
+/// The items of a patch must stand in the order that the directive names. Directives among them may stand anywhere but
+/// after the last item that it names.
 fn check_order(changes: &[Value], order: &[Value], key: Option<&str>) -> Result<(), String> {
-    let mut order = order.iter();
-    let plain = changes.iter().filter(|item| item.get(PATCH).is_none());
-    for item in plain {
-        if !order.any(|wanted| same_item(item, wanted, key)) && !changes.is_empty() {
-            return Err("The order in patch list doesn't match $setElementOrder list".to_owned());
-        }
+    if order.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let directive = |item: &Value| item.get(PATCH).and_then(Value::as_str).map(str::to_owned);
+    let mut items = changes
+        .iter()
+        .filter(|item| key.is_none() || directive(item).as_deref() != Some("delete"))
+        .peekable();
+    for wanted in order {
+        while items.next_if(|item| directive(item).is_some()).is_some() {}
+        items.next_if(|item| same_item(item, wanted, key));
+    }
+    match items.peek() {
+        None => Ok(()),
+        Some(_) => Err("The order in patch list doesn't match $setElementOrder list".to_owned()),
+    }
 }
 
 fn merge_items<'t, T: Merging<'t>>(
@@ -267,19 +276,11 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// What is left of a new value without the directives in it; nothing, if it is one.
+/// What is left of a new value without the parts that are directives; nothing, if it is one itself.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
-        Value::Object(mut object) => {
-            if object.get(PATCH).and_then(Value::as_str) == Some("delete") {
-                return None;
-            }
-            object.retain(|key, _| {
-                !(key == PATCH
-                    || key == RETAIN_KEYS
-                    || key.starts_with(ELEMENT_ORDER)
-                    || key.starts_with(DELETE_FROM_LIST))
-            });
+        Value::Object(object) if object.contains_key(PATCH) => None,
+        Value::Object(object) => {
             let fields = object.into_iter();
             Some(fields.filter_map(|(key, value)| Some((key, without_directives(value)?))).collect())
         }
@@ -358,7 +359,13 @@ mod tests {
                 json!({"o": {"$retainKeys": ["y"], "y": 3}}),
                 json!({"o": {"y": 3}}),
             ),
-            (json!({}), json!({"o": {"x": null, "y": 1, "$patch": "merge"}}), json!({"o": {"y": 1}})),
+            (json!({}), json!({"o": {"x": null, "y": 1}}), json!({"o": {"y": 1}})),
+            (json!({}), json!({"o": {"y": 1, "$patch": "merge"}}), json!({})),
+            (
+                json!({}),
+                json!({"o": {"l": [{"$patch": "replace"}, {"a": 1}]}}),
+                json!({"o": {"l": [{"a": 1}]}}),
+            ),
         ] {
             let found = merged(original.clone(), patch.clone());
             assert_eq!(found.as_ref(), Ok(&expected), "{original} + {patch}");

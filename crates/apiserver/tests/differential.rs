@@ -34,6 +34,8 @@ mod rng;
 mod schemas;
 #[path = "differential/stories.rs"]
 mod stories;
+#[path = "differential/strategic.rs"]
+mod strategic;
 
 use bellwether_testkit::{embedded, on_real_time, real};
 use compare::{Both, Tally};
@@ -100,7 +102,8 @@ fn patches_and_patterns_mean_the_same() {
         let mut tally = Tally::default();
         patches::compare(&both, &mut tally).await;
         patterns::compare(&both, &mut tally).await;
-        tally.finish(180);
+        strategic::compare(&both, &mut tally).await;
+        tally.finish(580);
     });
 }
 

@@ -139,6 +139,12 @@ pub(super) fn validate(spec: Option<&Value>, path: &str) -> Vec<FieldError> {
     };
     let volumes = list("volumes");
     unique_names(volumes, &format!("{path}.volumes"), &mut errors);
+    let mounted: Vec<&str> = volumes
+        .iter()
+        .enumerate()
+        .filter(|(at, volume)| one_source(volume, &format!("{path}.volumes[{at}]"), &mut errors))
+        .map(|(_, volume)| text(volume, "name"))
+        .collect();
     let containers = list("containers");
     if containers.is_empty() {
         errors.push(FieldError::required(format!("{path}.containers"), ""));
@@ -147,7 +153,7 @@ pub(super) fn validate(spec: Option<&Value>, path: &str) -> Vec<FieldError> {
     for (key, containers) in [("containers", containers), ("initContainers", list("initContainers"))] {
         for (at, container) in containers.iter().enumerate() {
             let path = format!("{path}.{key}[{at}]");
-            validate_container(container, volumes, &path, &mut errors);
+            validate_container(container, &mounted, &path, &mut errors);
             let name = text(container, "name");
             if !name.is_empty() && seen.contains(&name) {
                 errors.push(FieldError::duplicate(format!("{path}.name"), name));
@@ -163,7 +169,59 @@ pub(super) fn validate(spec: Option<&Value>, path: &str) -> Vec<FieldError> {
     };
     one_of("restartPolicy", &["Always", "OnFailure", "Never"], &mut errors);
     one_of("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], &mut errors);
+    for (at, toleration) in list("tolerations").iter().enumerate() {
+        if text(toleration, "key").is_empty() && text(toleration, "operator") != "Exists" {
+            let detail =
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            let field = format!("{path}.tolerations[{at}].operator");
+            errors.push(FieldError::invalid(field, text(toleration, "operator"), detail));
+        }
+    }
     errors
+}
+
+/// The kinds of volumes, in the order in which Kubernetes looks for them.
+const SOURCES: [&str; 29] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "persistentVolumeClaim",
+    "rbd",
+    "flexVolume",
+    "cinder",
+    "cephfs",
+    "flocker",
+    "downwardAPI",
+    "fc",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+
+/// Whether a volume is of one kind.
+fn one_source(volume: &Value, path: &str, errors: &mut Vec<FieldError>) -> bool {
+    let mut more = SOURCES.iter().filter(|source| volume.get(source).is_some()).skip(1).peekable();
+    let fits = more.peek().is_none();
+    for source in more {
+        let detail = "may not specify more than 1 volume type";
+        errors.push(FieldError::forbidden(format!("{path}.{source}"), detail));
+    }
+    fits
 }
 
 fn unique_names(items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
@@ -185,7 +243,7 @@ fn unique_names(items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn validate_container(container: &Value, volumes: &[Value], path: &str, errors: &mut Vec<FieldError>) {
+fn validate_container(container: &Value, volumes: &[&str], path: &str, errors: &mut Vec<FieldError>) {
     let field = |key: &str| format!("{path}.{key}");
     match text(container, "name") {
         "" => errors.push(FieldError::required(field("name"), "")),
@@ -209,7 +267,7 @@ fn validate_container(container: &Value, volumes: &[Value], path: &str, errors: 
     }
     for (at, mount) in items("volumeMounts") {
         let name = text(mount, "name");
-        if !volumes.iter().any(|volume| text(volume, "name") == name) {
+        if !volumes.contains(&name) {
             errors.push(FieldError::not_found(field(&format!("volumeMounts[{at}].name")), name));
         }
         if text(mount, "mountPath").is_empty() {

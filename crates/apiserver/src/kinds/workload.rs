@@ -212,6 +212,10 @@ fn validate_deployment(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     if !STRATEGIES.contains(&strategy) {
         errors.push(FieldError::not_supported("spec.strategy", strategy, &STRATEGIES));
     }
+    if strategy == "Recreate" && lookup(object, "spec.strategy.rollingUpdate").is_some() {
+        let detail = "may not be specified when strategy `type` is 'Recreate'";
+        errors.push(FieldError::forbidden("spec.strategy.rollingUpdate", detail));
+    }
     errors
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum Difference {
     KeyOrder,
     /// Media types that are refused name what is accepted, which with us is no protobuf and no CBOR.
     NoProtobuf,
-    /// Strategic merge and apply patches are not served.
+    /// Apply patches are not served.
     PatchKinds,
     /// No addresses are given to Services.
     NoClusterIps,
