@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use jiff::SignedDuration;
 
 /// The status and rollout plane for fleets of Kubernetes clusters.
 ///
@@ -33,6 +35,8 @@ pub(crate) enum LogFormat {
 pub(crate) enum Command {
     /// Run everything on this machine: a Kubernetes API for a hub and its spokes, with data on local disk.
     Up(UpArgs),
+    /// Print or install the definitions (CRDs) of Bellwether's own kinds.
+    Crds(CrdsArgs),
     /// Measure on this machine what our published figures claim.
     Bench {
         #[command(subcommand)]
@@ -86,6 +90,56 @@ pub(crate) struct UpArgs {
     /// Leave out the sample objects.
     #[arg(long)]
     pub(crate) no_demo: bool,
+}
+
+/// Which cluster a command talks to.
+#[derive(Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// The kubeconfig that names the cluster. Without it: KUBECONFIG, then ./.bellwether/kubeconfig, then
+    /// ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig to use. Without it: the current one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+}
+
+/// Print the definitions (CRDs) of Bellwether's own kinds as YAML, or install them in a cluster.
+///
+/// Installing writes only what differs, and waits until the cluster serves the kinds. Definitions that Bellwether
+/// installs have the label app.kubernetes.io/managed-by=bellwether; one without it belongs to somebody else and is
+/// not replaced, unless with --adopt.
+///
+///   bellwether crds > crds.yaml
+///   bellwether crds --install --context spoke-1
+///
+/// Exit codes: 0 done, 1 error, 2 usage, 3 not established in time, 4 refused.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CrdsArgs {
+    /// Install the definitions instead of printing them.
+    #[arg(long)]
+    pub(crate) install: bool,
+
+    /// Also replace definitions that somebody else installed, and keep them from now on.
+    #[arg(long, requires = "install")]
+    pub(crate) adopt: bool,
+
+    /// How long installing may take, such as 30s or 2m.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+}
+
+/// `500ms`, `5s`, `1m30s`
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: Option<SignedDuration> = text.parse().ok();
+    parsed
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| "a duration is a number with a unit, such as 500ms, 5s or 1m30s".into())
 }
 
 /// Run the embedded Kubernetes API server alone.

@@ -5,6 +5,7 @@
 
 mod bench;
 mod crash;
+mod crds;
 #[cfg(feature = "real-kubernetes")]
 mod kubectl;
 mod server;
