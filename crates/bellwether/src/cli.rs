@@ -83,13 +83,19 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) spokes: u16,
 
-    /// Add sample objects to look at: the default. There are none yet.
+    /// Simulate what clusters would do that have nodes: the default. Deployments, StatefulSets and DaemonSets become
+    /// available and Jobs complete, though no pod ever runs. The annotation bellwether.io/simulate on an object or on
+    /// its pod template changes its lot: fail, never, or delay=5s.
     #[arg(long, overrides_with = "no_demo")]
     pub(crate) demo: bool,
 
-    /// Leave out the sample objects.
+    /// Leave out the simulation: the status of a workload is what its clients write.
     #[arg(long)]
     pub(crate) no_demo: bool,
+
+    /// How long a simulated rollout takes, such as 500ms, 5s or 1m.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    pub(crate) simulate_delay: Duration,
 }
 
 /// Which cluster a command talks to.
