@@ -3,6 +3,7 @@
 //!
 //! The definitions are also kept in `deploy/crds`; after changing a type, write them again with
 //! `BELLWETHER_WRITE_CRDS=1 cargo test -p bellwether-api`.
+#![allow(clippy::duplicated_attributes, reason = "two columns of a table may be of one type")]
 
 pub mod addons_managed;
 mod definition;

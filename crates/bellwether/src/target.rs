@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn the_places_are_tried_in_order() {
         let (ours, theirs) = (OURS, "/home/me/.kube/config");
-        let rows: [(&str, Option<&str>, bool, &[&str], Option<Source>); 6] = [
+        type Row<'a> = (&'a str, Option<&'a str>, bool, &'a [&'a str], Option<Source>);
+        let rows: [Row<'_>; 6] = [
             ("a flag wins over everything", Some("/x"), true, &[ours, theirs], file("/x")),
             ("a flag is taken at its word", Some("/missing"), false, &[ours], file("/missing")),
             ("the environment comes second", None, true, &[ours, theirs], Some(Source::Environment)),

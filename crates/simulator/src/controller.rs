@@ -206,10 +206,14 @@ impl Simulator {
         };
         let written = self.api::<W>(&key).replace_status(&key.name, &PostParams::default(), &wanted).await;
         match written {
-            Ok(_) => self.objects.entry(key).and_modify(|seen| seen.failures = 0),
-            Err(kube::Error::Api(status)) if status.is_not_found() => return self.forget(&key),
-            Err(error) => return self.retry(key, &error),
-        };
+            Ok(_) => {
+                if let Some(seen) = self.objects.get_mut(&key) {
+                    seen.failures = 0;
+                }
+            }
+            Err(kube::Error::Api(status)) if status.is_not_found() => self.forget(&key),
+            Err(error) => self.retry(key, &error),
+        }
     }
 
     /// Remembers an object, and since when it is as it is. What it asks for in vain is told once.

@@ -6,6 +6,7 @@
 mod bench;
 mod crash;
 mod crds;
+mod demo;
 #[cfg(feature = "real-kubernetes")]
 mod kubectl;
 mod server;
