@@ -31,11 +31,10 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+// A variant without words has those of its arguments, also the long ones.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run everything on this machine: a Kubernetes API for a hub and its spokes, with data on local disk.
     Up(UpArgs),
-    /// Print or install the definitions (CRDs) of Bellwether's own kinds.
     Crds(CrdsArgs),
     /// Measure on this machine what our published figures claim.
     Bench {
@@ -61,7 +60,7 @@ pub(crate) enum Role {
     Apiserver(ApiserverArgs),
 }
 
-/// Run everything on this machine.
+/// Run everything on this machine: a Kubernetes API for a hub and its spokes, with data on local disk.
 ///
 /// The first start makes a CA, certificates and a kubeconfig with the contexts `hub`, `spoke-1`, … in the data
 /// directory. Every later start continues with the data that is there. Ctrl-C or SIGTERM stops cleanly.
@@ -111,7 +110,7 @@ pub(crate) struct TargetArgs {
     pub(crate) context: Option<String>,
 }
 
-/// Print the definitions (CRDs) of Bellwether's own kinds as YAML, or install them in a cluster.
+/// Print the definitions (CRDs) of Bellwether's own kinds as YAML, or install them in a cluster
 ///
 /// Installing writes only what differs, and waits until the cluster serves the kinds. Definitions that Bellwether
 /// installs have the label app.kubernetes.io/managed-by=bellwether; one without it belongs to somebody else and is
@@ -140,12 +139,18 @@ pub(crate) struct CrdsArgs {
     pub(crate) target: TargetArgs,
 }
 
+/// The longest wait that can be asked for.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// `500ms`, `5s`, `1m30s`
 fn duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<SignedDuration> = text.parse().ok();
     parsed
         .and_then(|duration| Duration::try_from(duration).ok())
-        .ok_or_else(|| "a duration is a number with a unit, such as 500ms, 5s or 1m30s".into())
+        .filter(|duration| *duration <= LONGEST)
+        .ok_or_else(|| {
+            "a duration is a number with a unit, such as 500ms, 5s or 1m30s, and at most 24h".into()
+        })
 }
 
 /// Run the embedded Kubernetes API server alone.

@@ -34,7 +34,7 @@ impl std::fmt::Display for Source {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(path) => write!(formatter, "{}", path.display()),
-            Self::Environment => formatter.write_str("KUBECONFIG"),
+            Self::Environment => formatter.write_str("$KUBECONFIG"),
         }
     }
 }
@@ -69,12 +69,15 @@ impl Target {
     pub(crate) fn explain(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
         match error {
             kube::Error::Api(status) => anyhow::anyhow!("cannot {attempt}: {}", status.message),
-            error => anyhow::Error::new(error).context(format!(
-                "cannot {attempt}: no answer from {} (from {}); is the cluster running?",
-                self.address.trim_end_matches('/'),
-                self.source
-            )),
+            error => anyhow::Error::new(error)
+                .context(format!("cannot {attempt}: no answer from {self}; is the cluster running?")),
         }
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} (from {})", self.address.trim_end_matches('/'), self.source)
     }
 }
 

@@ -1,12 +1,15 @@
 //! Bringing the definitions of our kinds to a cluster: read, compare, write only what differs, wait until served.
 //! A definition that somebody else installed is not touched unless we are told to adopt it.
 
+use std::time::Duration;
+
 use bellwether_api::Definition;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition,
 };
 use kube::api::{Api, PostParams};
 use kube::runtime::wait::{Error as WaitError, await_condition, conditions::is_crd_established};
+use tokio::time::{Instant, timeout_at};
 
 use crate::outcome::NotDone;
 use crate::target::Target;
@@ -15,6 +18,8 @@ const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const US: &str = "bellwether";
 /// How often a write is tried while others write too.
 const ATTEMPTS: usize = 5;
+/// How long it may take to find out why something is late.
+const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// What became of a definition, in kubectl's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,24 +39,74 @@ impl Change {
     }
 }
 
+/// What may be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Permission {
+    /// What has our label.
+    OursOnly,
+    /// Also what somebody else installed, which then gets our label.
+    Adopt,
+}
+
 /// Installs all definitions and waits until they are served. Nothing is written if one of them has to be refused.
-pub(super) async fn all(target: &Target, definitions: Vec<Definition>, adopt: bool) -> anyhow::Result<()> {
+pub(super) async fn all(
+    target: &Target,
+    definitions: &[Definition],
+    permission: Permission,
+    timeout: Duration,
+) -> anyhow::Result<()> {
+    let deadline = Instant::now() + timeout;
     let api: Api<CustomResourceDefinition> = Api::all(target.client.clone());
-    if !adopt {
-        refuse_foreign(target, &api, &definitions).await?;
-    }
-    for definition in &definitions {
-        let change = install(target, &api, definition, adopt).await?;
-        println!("customresourcedefinition.apiextensions.k8s.io/{} {}", definition.name(), change.word());
-    }
-    for definition in &definitions {
+    let written = timeout_at(deadline, write_all(target, &api, definitions, permission));
+    written.await.map_err(|_| {
+        NotDone::Late(format!("{target} took longer than {timeout:?}; give it longer with --timeout"))
+    })??;
+    for definition in definitions {
         let established = await_condition(api.clone(), definition.name(), is_crd_established());
-        established.await.map_err(|error| match error {
-            WaitError::ProbeFailed(error) => anyhow::Error::new(error)
-                .context(format!("cannot wait for {} to be established", definition.name())),
-        })?;
+        match timeout_at(deadline, established).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(WaitError::ProbeFailed(error))) => {
+                return Err(anyhow::Error::new(error)
+                    .context(format!("cannot wait for {} to be established", definition.name())));
+            }
+            Err(_) => return Err(late(&api, definition.name(), timeout).await.into()),
+        }
     }
     Ok(())
+}
+
+async fn write_all(
+    target: &Target,
+    api: &Api<CustomResourceDefinition>,
+    definitions: &[Definition],
+    permission: Permission,
+) -> anyhow::Result<()> {
+    if permission == Permission::OursOnly {
+        refuse_foreign(target, api, definitions).await?;
+    }
+    for definition in definitions {
+        let change = install(target, api, definition, permission).await?;
+        println!("customresourcedefinition.apiextensions.k8s.io/{} {}", definition.name(), change.word());
+    }
+    Ok(())
+}
+
+/// What the cluster itself says against a definition is worth a last look.
+async fn late(api: &Api<CustomResourceDefinition>, name: &str, timeout: Duration) -> NotDone {
+    let found = tokio::time::timeout(LAST_LOOK, api.get(name)).await.ok().and_then(Result::ok);
+    let conditions = found.and_then(|found| found.status).and_then(|status| status.conditions);
+    let objections: Vec<String> = conditions
+        .into_iter()
+        .flatten()
+        .filter(|condition| condition.status == "False")
+        .filter_map(|condition| condition.message)
+        .collect();
+    let why = if objections.is_empty() {
+        "give it longer with --timeout".to_owned()
+    } else {
+        objections.join("; ")
+    };
+    NotDone::Late(format!("{name} was not established within {timeout:?}: {why}"))
 }
 
 async fn refuse_foreign(
@@ -89,7 +144,7 @@ async fn install(
     target: &Target,
     api: &Api<CustomResourceDefinition>,
     definition: &Definition,
-    adopt: bool,
+    permission: Permission,
 ) -> anyhow::Result<Change> {
     let name = definition.name();
     let mut last = None;
@@ -99,7 +154,9 @@ async fn install(
                 let wanted = wanted(definition, None);
                 api.create(&PostParams::default(), &wanted).await.map(|_| Change::Created)
             }
-            Some(found) if !adopt && !is_ours(&found) => return Err(refusal(name).into()),
+            Some(found) if permission == Permission::OursOnly && !is_ours(&found) => {
+                return Err(refusal(name).into());
+            }
             Some(found) => {
                 let wanted = wanted(definition, Some(&found));
                 if wanted == found {

@@ -6,8 +6,8 @@ use std::io::{ErrorKind, Write as _};
 
 use bellwether_api::Definition;
 
+use self::install::Permission;
 use crate::cli::CrdsArgs;
-use crate::outcome::NotDone;
 use crate::target::Target;
 
 pub(crate) fn run(arguments: &CrdsArgs) -> anyhow::Result<()> {
@@ -18,11 +18,8 @@ pub(crate) fn run(arguments: &CrdsArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let target = Target::find(&arguments.target).await?;
-        let installed = install::all(&target, definitions, arguments.adopt);
-        tokio::time::timeout(arguments.timeout, installed).await.unwrap_or_else(|_| {
-            let waited = arguments.timeout;
-            Err(NotDone::Late(format!("not every definition was established within {waited:?}; give it longer with --timeout, or look at `kubectl describe customresourcedefinitions`")).into())
-        })
+        let permission = if arguments.adopt { Permission::Adopt } else { Permission::OursOnly };
+        install::all(&target, &definitions, permission, arguments.timeout).await
     })
 }
 

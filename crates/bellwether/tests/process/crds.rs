@@ -142,6 +142,28 @@ async fn refuses_what_is_not_ours(kubeconfig: &Path) {
     assert_eq!((again.code, again.stdout), (Some(0), said("unchanged")), "{}", again.stderr);
 }
 
+/// A definition whose names are taken is never served; the reason is told.
+async fn says_why_a_definition_is_late(kubeconfig: &Path) {
+    let definitions = definitions(kubeconfig).await;
+    let rival: CustomResourceDefinition = serde_json::from_value(json!({
+        "metadata": {"name": "rivals.addons.managed.openshift.io"},
+        "spec": {
+            "group": "addons.managed.openshift.io",
+            "names": {"kind": "AddonInstance", "plural": "rivals"},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    }))
+    .unwrap();
+    definitions.create(&PostParams::default(), &rival).await.unwrap();
+    let late = install(kubeconfig, &["--timeout", "2s"]);
+    assert_eq!((late.code, late.stdout), (Some(3), said("created")), "{}", late.stderr);
+    assert!(late.stderr.contains(NAME) && late.stderr.contains("already in use"), "{}", late.stderr);
+}
+
 struct Ours {
     _parent: tempfile::TempDir,
     _server: Server,
@@ -163,6 +185,17 @@ async fn definitions_are_installed_and_kept_in_step() {
 #[tokio::test]
 async fn a_definition_of_somebody_else_is_refused_unless_adopted() {
     refuses_what_is_not_ours(&ours().kubeconfig).await;
+}
+
+#[tokio::test]
+async fn a_definition_that_is_not_established_in_time_ends_with_code_3_and_the_reason() {
+    says_why_a_definition_is_late(&ours().kubeconfig).await;
+}
+
+#[cfg(feature = "real-kubernetes")]
+#[tokio::test]
+async fn real_kubernetes_says_why_a_definition_is_late() {
+    says_why_a_definition_is_late(&bellwether_testkit::real::kubeconfig("crds-late").await).await;
 }
 
 #[cfg(feature = "real-kubernetes")]
@@ -244,7 +277,7 @@ fn a_cluster_that_does_not_answer_is_named_at_once() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
     let wanted = format!("no answer from https://{address} (from {})", kubeconfig.display());
     assert!(ended.stderr.contains(&wanted), "{}", ended.stderr);
-    assert!(ended.stderr.contains("refused"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("refused") && ended.stderr.lines().count() == 1, "{}", ended.stderr);
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn without_the_demonstration_nobody_is_there_to_make_workloads_ready() {
 
 #[test]
 fn a_delay_that_is_none_is_a_misuse() {
-    for delay in ["soon", "-1s", "5"] {
+    for delay in ["soon", "-1s", "5", "25h", "9999999999999h"] {
         let ended = run(&mut bellwether(["up", &format!("--simulate-delay={delay}")]));
         assert_eq!(ended.code, Some(2), "{delay}: {}", ended.stderr);
         assert!(ended.stderr.contains("--simulate-delay"), "{}", ended.stderr);
