@@ -71,6 +71,12 @@ enum Sighting {
     Node(watcher::Event<Node>),
 }
 
+impl Sighting {
+    fn is_of_a_daemon_set(&self) -> bool {
+        matches!(self, Self::DaemonSet(watcher::Event::Apply(_) | watcher::Event::InitApply(_)))
+    }
+}
+
 type Sightings = SelectAll<BoxStream<'static, watcher::Result<Sighting>>>;
 
 impl Simulator {
@@ -90,10 +96,17 @@ impl Simulator {
     /// Simulates until it is dropped.
     pub async fn run(mut self) {
         let mut sightings = self.sightings();
+        // A cluster without DaemonSets, as most are, is spared one watch.
+        let mut nodes = Some(watch(&self.client, Sighting::Node));
         loop {
             tokio::select! {
                 Some(sighting) = sightings.next() => match sighting {
-                    Ok(sighting) => self.handle(sighting).await,
+                    Ok(sighting) => {
+                        if sighting.is_of_a_daemon_set() {
+                            sightings.extend(nodes.take());
+                        }
+                        self.handle(sighting).await;
+                    }
                     // The watch begins again by itself, after a while.
                     Err(error) => tracing::debug!("a watch of the workload simulator was interrupted: {error}"),
                 },
@@ -112,7 +125,6 @@ impl Simulator {
             watch(client, Sighting::StatefulSet),
             watch(client, Sighting::DaemonSet),
             watch(client, Sighting::Job),
-            watch(client, Sighting::Node),
         ])
     }
 
