@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use jiff::SignedDuration;
 
 /// The status and rollout plane for fleets of Kubernetes clusters.
 ///
@@ -29,10 +31,11 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+// A variant without words has those of its arguments, also the long ones.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run everything on this machine: a Kubernetes API for a hub and its spokes, with data on local disk.
     Up(UpArgs),
+    Crds(CrdsArgs),
     /// Measure on this machine what our published figures claim.
     Bench {
         #[command(subcommand)]
@@ -57,7 +60,7 @@ pub(crate) enum Role {
     Apiserver(ApiserverArgs),
 }
 
-/// Run everything on this machine.
+/// Run everything on this machine: a Kubernetes API for a hub and its spokes, with data on local disk.
 ///
 /// The first start makes a CA, certificates and a kubeconfig with the contexts `hub`, `spoke-1`, … in the data
 /// directory. Every later start continues with the data that is there. Ctrl-C or SIGTERM stops cleanly.
@@ -79,13 +82,75 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) spokes: u16,
 
-    /// Add sample objects to look at: the default. There are none yet.
+    /// Simulate what clusters would do that have nodes: the default. Deployments, StatefulSets and DaemonSets become
+    /// available and Jobs complete, though no pod ever runs. The annotation bellwether.io/simulate on an object or on
+    /// its pod template changes its lot: fail, never, or delay=5s.
     #[arg(long, overrides_with = "no_demo")]
     pub(crate) demo: bool,
 
-    /// Leave out the sample objects.
+    /// Leave out the simulation: the status of a workload is what its clients write.
     #[arg(long)]
     pub(crate) no_demo: bool,
+
+    /// How long a simulated rollout takes, such as 500ms, 5s or 1m.
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    pub(crate) simulate_delay: Duration,
+}
+
+/// Which cluster a command talks to.
+#[derive(Debug, Args)]
+pub(crate) struct TargetArgs {
+    /// The kubeconfig that names the cluster. Without it: KUBECONFIG, then ./.bellwether/kubeconfig, then
+    /// ~/.kube/config.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig to use. Without it: the current one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+}
+
+/// Print the definitions (CRDs) of Bellwether's own kinds as YAML, or install them in a cluster
+///
+/// Installing writes only what differs, and waits until the cluster serves the kinds. Definitions that Bellwether
+/// installs have the label app.kubernetes.io/managed-by=bellwether; one without it belongs to somebody else and is
+/// not replaced, unless with --adopt.
+///
+///   bellwether crds > crds.yaml
+///   bellwether crds --install --context spoke-1
+///
+/// Exit codes: 0 done, 1 error, 2 usage, 3 not established in time, 4 refused.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CrdsArgs {
+    /// Install the definitions instead of printing them.
+    #[arg(long)]
+    pub(crate) install: bool,
+
+    /// Also replace definitions that somebody else installed, and keep them from now on.
+    #[arg(long, requires = "install")]
+    pub(crate) adopt: bool,
+
+    /// How long installing may take, such as 30s or 2m.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+}
+
+/// The longest wait that can be asked for.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// `500ms`, `5s`, `1m30s`
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: Option<SignedDuration> = text.parse().ok();
+    parsed
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .filter(|duration| *duration <= LONGEST)
+        .ok_or_else(|| {
+            "a duration is a number with a unit, such as 500ms, 5s or 1m30s, and at most 24h".into()
+        })
 }
 
 /// Run the embedded Kubernetes API server alone.

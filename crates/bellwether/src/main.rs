@@ -2,21 +2,27 @@
 
 mod bench;
 mod cli;
+mod crds;
 mod endpoints;
 mod kubeconfig;
 mod logging;
+mod outcome;
 mod signals;
+mod target;
 mod up;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use crate::outcome::NotDone;
+
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     logging::start(cli.log_format);
     let outcome = match cli.command {
         cli::Command::Up(arguments) => up::run(arguments),
+        cli::Command::Crds(arguments) => crds::run(&arguments),
         cli::Command::Bench { subject: cli::Subject::Apiserver(arguments) } => bench::run(&arguments),
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
     };
@@ -24,7 +30,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", words(&error));
-            ExitCode::FAILURE
+            error.downcast_ref::<NotDone>().map_or(ExitCode::FAILURE, |cause| cause.exit_code().into())
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -11,10 +12,11 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use bellwether_apiserver::pki::Pki;
-use bellwether_apiserver::{ApiServer, TlsSettings};
-use bellwether_store::OpenError;
+use bellwether_apiserver::{ApiServer, HUB, Identity, TlsSettings};
+use bellwether_simulator::Simulator;
+use bellwether_store::{OpenError, SystemClock};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cli::{ApiserverArgs, UpArgs};
 use crate::endpoints::{Addresses, Endpoints};
@@ -30,6 +32,26 @@ struct Plan {
     listen: SocketAddr,
     http: Option<SocketAddr>,
     clusters: Vec<String>,
+    simulation: Option<Simulation>,
+}
+
+/// How workloads are simulated on every cluster.
+struct Simulation {
+    delay: Duration,
+}
+
+impl Simulation {
+    /// One task for each cluster. They end when the set is dropped.
+    fn start(&self, server: &ApiServer, clusters: &[String]) -> JoinSet<()> {
+        let identity = Identity::controller("workload-simulator");
+        let names = std::iter::once(HUB).chain(clusters.iter().map(String::as_str));
+        names
+            .map(|name| {
+                let client = server.client(name, identity.clone());
+                Simulator::new(client, self.delay, Arc::new(SystemClock)).run()
+            })
+            .collect()
+    }
 }
 
 pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
@@ -39,6 +61,7 @@ pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
         listen: arguments.listen,
         http: Some(arguments.http),
         clusters,
+        simulation: (!arguments.no_demo).then_some(Simulation { delay: arguments.simulate_delay }),
     })
 }
 
@@ -48,6 +71,7 @@ pub(crate) fn run_apiserver(arguments: ApiserverArgs) -> anyhow::Result<()> {
         listen: arguments.listen,
         http: None,
         clusters: arguments.logical_clusters,
+        simulation: None,
     })
 }
 
@@ -71,8 +95,8 @@ async fn serve(plan: Plan, begun: Instant) -> anyhow::Result<()> {
         () = stop.next() => None,
         reason = running.server.failed() => Some(reason),
     };
-    let Running { server, serving, published, held: _held } = running;
-    drop(published);
+    let Running { server, serving, simulators, published, held: _held } = running;
+    drop((published, simulators));
     if let Some(reason) = failure {
         anyhow::bail!("the store failed and must be restarted to be sure of its state: {reason}");
     }
@@ -92,6 +116,7 @@ async fn serve(plan: Plan, begun: Instant) -> anyhow::Result<()> {
 struct Running {
     server: ApiServer,
     serving: JoinHandle<()>,
+    simulators: JoinSet<()>,
     published: Endpoints,
     /// Lets the next server in when dropped.
     held: File,
@@ -109,6 +134,8 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
     let pki = Pki::load_or_create(&dir.join("pki"), &[plan.listen.ip()])?;
     let server =
         ApiServer::durable(dir).clusters(plan.clusters.clone()).ca_certificate(&pki.ca).start().await?;
+    let simulators =
+        plan.simulation.map(|simulation| simulation.start(&server, &plan.clusters)).unwrap_or_default();
     let url = format!("https://{}", reachable(kubernetes.local_addr()?));
     kubeconfig::write(&dir.join("kubeconfig"), &url, &plan.clusters, &pki)?;
 
@@ -125,7 +152,7 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
     }
     let published = Endpoints::publish(dir.join("endpoints.json"), &addresses)?;
     greet(dir, &addresses, &plan.clusters, begun.elapsed());
-    Ok(Running { server, serving, published, held })
+    Ok(Running { server, serving, simulators, published, held })
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {

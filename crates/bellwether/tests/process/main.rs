@@ -5,6 +5,8 @@
 
 mod bench;
 mod crash;
+mod crds;
+mod demo;
 #[cfg(feature = "real-kubernetes")]
 mod kubectl;
 mod server;
