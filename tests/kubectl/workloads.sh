@@ -111,6 +111,34 @@ metadata: {name: session-high}
 value: 1000
 description: for the session
 Y
+cat >pod.yaml <<'Y'
+apiVersion: v1
+kind: Pod
+metadata: {name: alone, labels: {app: alone}}
+spec:
+  automountServiceAccountToken: false
+  initContainers: [{name: first, image: "init:1"}]
+  containers:
+  - name: main
+    image: registry.example.com/main
+    ports: [{containerPort: 80}]
+    resources: {limits: {cpu: "1", memory: 1Gi}}
+    livenessProbe: {tcpSocket: {port: 80}}
+  volumes: [{name: tmp}]
+---
+apiVersion: v1
+kind: Endpoints
+metadata: {name: outside}
+subsets: [{addresses: [{ip: 10.1.1.1}, {ip: 10.1.1.2}, {ip: "fd00::1"}, {ip: 10.1.1.4}], ports: [{port: 80}]}]
+Y
+# What admission plugins add to a pod, as docs/apiserver.md lists it.
+cat >admitted.py <<'P'
+import json, sys
+pod = json.load(sys.stdin)
+for field in ["priority", "preemptionPolicy", "tolerations", "serviceAccount", "serviceAccountName"]:
+    pod["spec"].pop(field, None)
+print(json.dumps(pod, indent=1))
+P
 cat >bad.yaml <<'Y'
 apiVersion: apps/v1
 kind: Deployment
@@ -173,6 +201,22 @@ k get deploy,sts --sort-by=.spec.replicas -o name
 k get rs --field-selector status.replicas=0
 k get nodes --field-selector spec.unschedulable=false,metadata.name=session-node -o name
 k get jobs --field-selector status.successful=0 -o name
+
+# Pods, which nobody runs.
+k create -f pod.yaml
+sh_ "kubectl get pod alone -o json | python3 admitted.py"
+k get pods,endpoints -o wide
+k get pods --field-selector status.phase=Pending,spec.restartPolicy=Always -o name
+k get pods --field-selector status.phase=Running -o name
+k patch pod alone --subresource=status -p '{"status":{"phase":"Running","podIP":"10.9.9.9","podIPs":[{"ip":"10.9.9.9"}],"conditions":[{"type":"Ready","status":"True"}],"containerStatuses":[{"name":"main","image":"x","imageID":"x","ready":true,"restartCount":2,"state":{"running":{}},"lastState":{"terminated":{"exitCode":1,"finishedAt":"2026-01-01T00:00:00Z"}}}]}}'
+sh_ "kubectl get pods -o wide | sed 's/([^)]* ago)/(… ago)/'"
+k wait pod/alone --for=condition=Ready --timeout=5s
+k patch pod alone -p '{"spec":{"containers":[{"name":"main","image":"registry.example.com/main:2"}]}}'
+k get pod alone -o 'jsonpath={.metadata.generation} {.spec.containers[0].image} {.status.qosClass}{"\n"}'
+k label pod alone tier=x
+k annotate pod alone note=y
+k delete pod alone
+k delete endpoints outside
 
 # Every kind of patch.
 k patch deploy web -p '{"spec":{"template":{"spec":{"containers":[{"name":"helper","image":"helper:1"}]}}}}'

@@ -21,6 +21,8 @@ mod tests;
 mod types;
 mod url;
 mod value;
+#[cfg(test)]
+mod vectors;
 
 pub(crate) use examine::{cardinality, examine};
 pub(crate) use paths::normalised as field_path;
