@@ -99,6 +99,11 @@ pub(crate) fn text<'a>(object: &'a Object, path: &str) -> &'a str {
     lookup(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The items of the list at a dotted path, or none.
+pub(crate) fn list<'a>(object: &'a Object, path: &str) -> &'a [Value] {
+    lookup(object, path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
 /// Canonical bytes, and the offset at which the resourceVersion belongs.
 pub(crate) struct Canonical {
     pub(crate) bytes: Vec<u8>,

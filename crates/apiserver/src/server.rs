@@ -37,6 +37,8 @@ pub(crate) struct Cluster {
     pub(crate) name: Arc<str>,
     /// What is served, as of the newest change of the definitions.
     served: ArcSwap<Served>,
+    /// Where the definitions are: every request asks whether they changed.
+    definitions_space: Space,
     /// Definitions that were read, so that a change of one does not read all of them again.
     definitions: Mutex<HashMap<Arc<str>, crd::serve::Stored>>,
     /// Says that what is served changed.
@@ -61,6 +63,7 @@ impl Cluster {
         };
         Self {
             name: name.into(),
+            definitions_space: Space::new(format!("{name}/{}", crd::SPACE)),
             served: ArcSwap::from_pointee(served),
             definitions: Mutex::default(),
             changes: watch::Sender::new(Revision(0)),
@@ -74,14 +77,14 @@ impl Cluster {
 
     /// What is served now: as the definitions say, the moment they are stored.
     pub(crate) fn served(&self, server: &Server) -> Arc<Served> {
-        let space = self.space(crd::SPACE);
+        let space = &self.definitions_space;
         let served = self.served.load_full();
-        if served.at >= server.store.last_change(&space) {
+        if served.at >= server.store.last_change(space) {
             return served;
         }
         let mut definitions = self.definitions.lock();
-        let snapshot = server.store.snapshot(&space);
-        let at = server.store.last_change(&space).min(snapshot.revision());
+        let snapshot = server.store.snapshot(space);
+        let at = server.store.last_change(space).min(snapshot.revision());
         if self.served.load().at < at {
             definitions.retain(|name, _| snapshot.get(name).is_some());
             for entry in snapshot.iter() {
@@ -102,7 +105,7 @@ impl Cluster {
 
     /// The schema of a custom kind as its definition has it.
     pub(crate) fn published(&self, server: &Server, resource: &Resource) -> Value {
-        let stored = server.store.get(&self.space(crd::SPACE), &resource.storage.space);
+        let stored = server.store.get(&self.definitions_space, &resource.storage.space);
         let definition = stored.map(|stored| crate::object::parse(stored.value())).unwrap_or_default();
         let versions = lookup(&definition, "spec.versions").and_then(Value::as_array).into_iter().flatten();
         let of_version =

@@ -327,14 +327,14 @@ impl<'a> Evaluation<'a> {
                     }
                     None => match self.native(name, parameters) {
                         Some(outcome) => outcome,
-                        None => self.library(name, parameters, member),
+                        None => self.call_library(name, parameters, member),
                     },
                 }
             }
         }
     }
 
-    fn library(&mut self, name: &str, parameters: &[Value<'a>], member: bool) -> Outcome<'a> {
+    fn call_library(&mut self, name: &str, parameters: &[Value<'a>], member: bool) -> Outcome<'a> {
         self.pay_for_copies(parameters)?;
         if let ("format", Some(format)) = (name, parameters.first().and_then(Value::as_str))
             && super::native::asks_for_too_much(format)

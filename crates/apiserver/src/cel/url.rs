@@ -4,6 +4,7 @@ use kube_cel::cel::objects::Opaque;
 
 use super::types::Library;
 use super::value::{Key, Value};
+use crate::request::percent_decode;
 
 /// A URL in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,29 +163,11 @@ fn queries(query: &str) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (key, value) = (unescaped(key), unescaped(value));
+        let (key, value) = (percent_decode(key), percent_decode(value));
         match found.iter_mut().find(|(known, _)| *known == key) {
             Some((_, values)) => values.push(value),
             None => found.push((key, vec![value])),
         }
     }
     found
-}
-
-fn unescaped(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let digits: Vec<u8> = rest.by_ref().take(2).collect();
-                let number =
-                    std::str::from_utf8(&digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok());
-                bytes.extend(number);
-            }
-            byte => bytes.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

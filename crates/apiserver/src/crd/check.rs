@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::versions;
 use crate::field::FieldError;
 use crate::names;
+use crate::object::text;
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 
@@ -264,10 +265,6 @@ fn check_stored_versions(
             errors.push(FieldError::invalid(format!("{FIELD}[{at}]"), *name, detail));
         }
     }
-}
-
-pub(super) fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
-    map.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

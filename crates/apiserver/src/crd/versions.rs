@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value};
 
-use super::check::text;
 use super::rules;
 use crate::field::FieldError;
 use crate::names;
+use crate::object::text;
 use crate::schema::{self, Additional, Schema, Type};
 
 const VERSIONS: &str = "spec.versions";

@@ -42,8 +42,7 @@ pub(super) fn selector(object: &Object, path: &str) -> Value {
 
 /// One text of every item of a list, such as the names of containers.
 pub(super) fn each_text(object: &Object, path: &str, key: &str) -> Value {
-    let text = |item: &Value| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    joined(lookup(object, path), text).into()
+    joined(lookup(object, path), |item| text_of(item, key).to_owned()).into()
 }
 
 /// At most three, and how many more there are.
@@ -53,4 +52,9 @@ pub(super) fn first_three(all: &[String]) -> String {
         Some(shown) if all.len() > SHOWN => format!("{} + {} more...", shown.join(","), all.len() - SHOWN),
         _ => all.join(","),
     }
+}
+
+/// A text of an item of a list, or nothing.
+pub(super) fn text_of<'a>(item: &'a Value, key: &str) -> &'a str {
+    item.get(key).and_then(Value::as_str).unwrap_or_default()
 }

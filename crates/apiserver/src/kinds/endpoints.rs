@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::cells::{first_three, or};
+use super::cells::{first_three, or, text_of};
 use super::defaults::{Row, To, each, fill};
 use crate::field::FieldError;
 use crate::object::{Object, lookup, text};
@@ -56,10 +56,6 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn string<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
 fn subsets(object: &Object) -> Value {
     let subsets = object.get("subsets").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if subsets.is_empty() {
@@ -70,10 +66,10 @@ fn subsets(object: &Object) -> Value {
         let ports: Vec<i64> =
             list(subset, "ports").filter_map(|port| port.get("port").and_then(Value::as_i64)).collect();
         if ports.is_empty() {
-            shown.extend(list(subset, "addresses").map(|address| string(address, "ip").to_owned()));
+            shown.extend(list(subset, "addresses").map(|address| text_of(address, "ip").to_owned()));
         }
         for port in ports {
-            shown.extend(list(subset, "addresses").map(|address| host_port(string(address, "ip"), port)));
+            shown.extend(list(subset, "addresses").map(|address| host_port(text_of(address, "ip"), port)));
         }
     }
     first_three(&shown).into()
@@ -86,7 +82,7 @@ fn host_port(host: &str, port: i64) -> String {
 fn slice_ports(object: &Object) -> String {
     let ports = lookup(object, "ports").and_then(Value::as_array).into_iter().flatten();
     let shown: Vec<String> = ports
-        .map(|port| match (port.get("port").and_then(Value::as_i64), string(port, "name")) {
+        .map(|port| match (port.get("port").and_then(Value::as_i64), text_of(port, "name")) {
             (Some(number), _) => number.to_string(),
             (None, name) => name.to_owned(),
         })
@@ -108,7 +104,7 @@ fn validate_endpoints(object: &Object, _: Change<'_>) -> Vec<FieldError> {
     let subsets = object.get("subsets").and_then(Value::as_array).into_iter().flatten();
     for (at, subset) in subsets.enumerate() {
         for (index, address) in list(subset, "addresses").enumerate() {
-            let ip = string(address, "ip");
+            let ip = text_of(address, "ip");
             if ip.parse::<IpAddr>().is_err() {
                 let field = format!("subsets[{at}].addresses[{index}].ip");
                 errors.push(FieldError::invalid(field, ip, NO_ADDRESS));

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value};
 
+use super::cells::text_of;
 use super::defaults::{Row, To, each, fill};
 use crate::field::FieldError;
 use crate::names;
@@ -143,7 +144,7 @@ pub(super) fn validate(spec: Option<&Value>, path: &str) -> Vec<FieldError> {
         .iter()
         .enumerate()
         .filter(|(at, volume)| one_source(volume, &format!("{path}.volumes[{at}]"), &mut errors))
-        .map(|(_, volume)| text(volume, "name"))
+        .map(|(_, volume)| text_of(volume, "name"))
         .collect();
     let containers = list("containers");
     if containers.is_empty() {
@@ -154,7 +155,7 @@ pub(super) fn validate(spec: Option<&Value>, path: &str) -> Vec<FieldError> {
         for (at, container) in containers.iter().enumerate() {
             let path = format!("{path}.{key}[{at}]");
             validate_container(container, &mounted, &path, &mut errors);
-            let name = text(container, "name");
+            let name = text_of(container, "name");
             if !name.is_empty() && seen.contains(&name) {
                 errors.push(FieldError::duplicate(format!("{path}.name"), name));
             }
@@ -162,7 +163,7 @@ pub(super) fn validate(spec: Option<&Value>, path: &str) -> Vec<FieldError> {
         }
     }
     let one_of = |key: &str, allowed: &[&str], errors: &mut Vec<FieldError>| {
-        let given = spec.map(|spec| text(spec, key)).unwrap_or_default();
+        let given = spec.map(|spec| text_of(spec, key)).unwrap_or_default();
         if !given.is_empty() && !allowed.contains(&given) {
             errors.push(FieldError::not_supported(format!("{path}.{key}"), given, allowed));
         }
@@ -170,11 +171,11 @@ pub(super) fn validate(spec: Option<&Value>, path: &str) -> Vec<FieldError> {
     one_of("restartPolicy", &["Always", "OnFailure", "Never"], &mut errors);
     one_of("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], &mut errors);
     for (at, toleration) in list("tolerations").iter().enumerate() {
-        if text(toleration, "key").is_empty() && text(toleration, "operator") != "Exists" {
+        if text_of(toleration, "key").is_empty() && text_of(toleration, "operator") != "Exists" {
             let detail =
                 "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             let field = format!("{path}.tolerations[{at}].operator");
-            errors.push(FieldError::invalid(field, text(toleration, "operator"), detail));
+            errors.push(FieldError::invalid(field, text_of(toleration, "operator"), detail));
         }
     }
     errors
@@ -227,7 +228,7 @@ fn one_source(volume: &Value, path: &str, errors: &mut Vec<FieldError>) -> bool 
 fn unique_names(items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
     let mut seen = Vec::new();
     for (at, item) in items.iter().enumerate() {
-        let name = text(item, "name");
+        let name = text_of(item, "name");
         let field = format!("{path}[{at}].name");
         if name.is_empty() {
             errors.push(FieldError::required(field, ""));
@@ -245,7 +246,7 @@ fn unique_names(items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
 
 fn validate_container(container: &Value, volumes: &[&str], path: &str, errors: &mut Vec<FieldError>) {
     let field = |key: &str| format!("{path}.{key}");
-    match text(container, "name") {
+    match text_of(container, "name") {
         "" => errors.push(FieldError::required(field("name"), "")),
         name => {
             for problem in names::label(name) {
@@ -253,7 +254,7 @@ fn validate_container(container: &Value, volumes: &[&str], path: &str, errors: &
             }
         }
     }
-    if text(container, "image").is_empty() {
+    if text_of(container, "image").is_empty() {
         errors.push(FieldError::required(field("image"), ""));
     }
     let items = |key: &str| container.get(key).and_then(Value::as_array).into_iter().flatten().enumerate();
@@ -261,28 +262,28 @@ fn validate_container(container: &Value, volumes: &[&str], path: &str, errors: &
         validate_port(port, &field(&format!("ports[{at}]")), errors);
     }
     for (at, variable) in items("env") {
-        if text(variable, "name").is_empty() {
+        if text_of(variable, "name").is_empty() {
             errors.push(FieldError::required(field(&format!("env[{at}].name")), ""));
         }
     }
     for (at, mount) in items("volumeMounts") {
-        let name = text(mount, "name");
+        let name = text_of(mount, "name");
         if !volumes.contains(&name) {
             errors.push(FieldError::not_found(field(&format!("volumeMounts[{at}].name")), name));
         }
-        if text(mount, "mountPath").is_empty() {
+        if text_of(mount, "mountPath").is_empty() {
             errors.push(FieldError::required(field(&format!("volumeMounts[{at}].mountPath")), ""));
         }
     }
     const POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
-    let policy = text(container, "imagePullPolicy");
+    let policy = text_of(container, "imagePullPolicy");
     if !policy.is_empty() && !POLICIES.contains(&policy) {
         errors.push(FieldError::not_supported(field("imagePullPolicy"), policy, &POLICIES));
     }
 }
 
 fn validate_port(port: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let name = text(port, "name");
+    let name = text_of(port, "name");
     if !name.is_empty() {
         for problem in names::port_name(name) {
             errors.push(FieldError::invalid(format!("{path}.name"), name, problem));
@@ -296,10 +297,6 @@ fn validate_port(port: &Value, path: &str, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::invalid(field, other, "must be between 1 and 65535, inclusive"));
         }
     }
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

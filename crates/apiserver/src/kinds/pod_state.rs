@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::object::{Meta, Object, lookup, text};
+use crate::object::{Meta, Object, list, text};
 use crate::times;
 
 /// A pod in brief.
@@ -148,10 +148,6 @@ fn run(pod: &Object, state: &mut PodState) {
             None => {}
         }
     }
-}
-
-fn list<'a>(pod: &'a Object, path: &str) -> &'a [Value] {
-    lookup(pod, path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Whether an init container runs beside the others rather than before them.

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Type, formats};
 use crate::field::FieldError;
+use crate::object::{list, text};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
@@ -338,12 +339,4 @@ fn check_keys(
 
 fn is_on(map: &Map<String, Value>, key: &str) -> bool {
     map.get(key) == Some(&Value::Bool(true))
-}
-
-fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
-    map.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn list<'a>(map: &'a Map<String, Value>, key: &str) -> &'a [Value] {
-    map.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Additional, Extensions, ListType, MapType, Pattern, Rules, Schema, Type};
 use crate::field::FieldError;
+use crate::object::{list, text};
 
 /// How deep schemas may nest, and how many of them one definition may hold.
 const DEPTH: usize = 64;
@@ -201,14 +202,6 @@ fn extensions(map: &Map<String, Value>) -> Extensions {
 
 fn is_on(map: &Map<String, Value>, key: &str) -> bool {
     map.get(key) == Some(&Value::Bool(true))
-}
-
-fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {
-    map.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn list<'a>(map: &'a Map<String, Value>, key: &str) -> &'a [Value] {
-    map.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 fn texts(map: &Map<String, Value>, key: &str) -> Vec<String> {
