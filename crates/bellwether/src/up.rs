@@ -13,8 +13,9 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use bellwether_apiserver::pki::Pki;
 use bellwether_apiserver::{ApiServer, HUB, Identity, TlsSettings};
+use bellwether_clock::SystemClock;
 use bellwether_simulator::Simulator;
-use bellwether_store::{OpenError, SystemClock};
+use bellwether_store::OpenError;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 

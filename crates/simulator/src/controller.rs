@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether_store::Clock;
+use bellwether_clock::Clock;
 use futures::stream::{BoxStream, SelectAll, StreamExt as _, select_all};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};

@@ -30,7 +30,6 @@
 //! # });
 //! ```
 
-mod clock;
 mod disk;
 mod entry;
 mod error;
@@ -49,7 +48,7 @@ mod watch;
 mod write;
 mod writer;
 
-pub use clock::{Clock, SystemClock};
+pub use bellwether_clock::{Clock, SystemClock};
 pub use entry::{Entry, Facts, Revision, Space};
 pub use error::{CommitError, Compacted, OpenError, SnapshotError};
 pub use event::{Event, EventKind, FRAME_SLOTS};

@@ -9,9 +9,9 @@ use bellwether_apiserver::{ApiServer, Builder, HUB, Identity, TlsSettings};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::clock::TokioClock;
 use crate::cluster::{Cluster, Flavour};
 use crate::real::client_from;
+use bellwether_clock::SteadyClock;
 
 /// One set of certificates is enough for a test process.
 static PKI: LazyLock<Pki> =
@@ -19,7 +19,7 @@ static PKI: LazyLock<Pki> =
 
 /// A server in memory whose clock is tokio's, still to be started.
 pub fn builder() -> Builder {
-    ApiServer::in_memory().clock(Arc::new(TokioClock::new())).ca_certificate(&PKI.ca)
+    ApiServer::in_memory().clock(Arc::new(SteadyClock::default())).ca_certificate(&PKI.ca)
 }
 
 /// The hub of a fresh server, called in process.

@@ -13,7 +13,6 @@
     reason = "a test that cannot go on ends with a panic"
 )]
 
-mod clock;
 mod cluster;
 pub mod embedded;
 pub mod real;
@@ -21,7 +20,7 @@ mod request;
 mod wait;
 mod watch;
 
-pub use clock::TokioClock;
+pub use bellwether_clock::SteadyClock;
 pub use cluster::{Cluster, Flavour};
 pub use request::{Answer, Call};
 pub use wait::{PATIENCE, eventually, on_paused_time, on_real_time};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_simulator::Simulator;
-use bellwether_testkit::{Cluster, TokioClock, embedded, on_paused_time};
+use bellwether_testkit::{Cluster, SteadyClock, embedded, on_paused_time};
 use tokio::task::JoinSet;
 
 /// How long rollouts take that ask for nothing else. Where time is real, it is dear.
@@ -24,7 +24,7 @@ pub(crate) fn delay(cluster: &Cluster) -> Duration {
 /// A simulator of a cluster, until it is dropped.
 pub(crate) fn simulate(cluster: &Cluster) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    tasks.spawn(Simulator::new(cluster.client(), delay(cluster), Arc::new(TokioClock::new())).run());
+    tasks.spawn(Simulator::new(cluster.client(), delay(cluster), Arc::new(SteadyClock::default())).run());
     tasks
 }
 

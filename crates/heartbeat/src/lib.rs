@@ -1,0 +1,11 @@
+//! Liveness of add-ons by heartbeat.
+//!
+//! An add-on beats by stamping the status of its `AddonInstance`; `client` is how. With the feature `controllers`:
+//! `checker` notices silence and says so in the condition `Healthy`, and `addon` provides the instance of every
+//! `Addon`.
+
+pub mod duration;
+mod period;
+pub mod vocabulary;
+
+pub use period::{Period, Shortcoming};
