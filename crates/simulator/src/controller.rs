@@ -1,11 +1,12 @@
 //! Watches the workloads of one cluster, and writes their status when its time has come: one task, which keeps a few
 //! words for each object and reads the object again when it is due.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_clock::Clock;
+use bellwether_runtime::{Agenda, Growth};
 use futures::stream::{BoxStream, SelectAll, StreamExt as _, select_all};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
@@ -22,8 +23,8 @@ use crate::behaviour::{Behaviour, Unreadable};
 use crate::decide::World;
 use crate::workload::{Kind, Workload};
 
-/// How long to wait after the first failed write of an object, and at most.
-const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// How long to wait after a failed write of an object.
+const RETRY: Growth = Growth { first: Duration::from_secs(1), most: Duration::from_secs(30) };
 /// How many objects a page of a list has: each is decided as it comes, so that none needs to wait in memory.
 const PAGE: u32 = 100;
 
@@ -33,7 +34,7 @@ pub struct Simulator {
     clock: Arc<dyn Clock>,
     delay: Duration,
     objects: HashMap<Key, Seen>,
-    agenda: BTreeSet<(Instant, Key)>,
+    agenda: Agenda<Key>,
     /// What a list that is under way has not shown yet.
     unconfirmed: HashSet<Key>,
     schedulable: HashSet<String>,
@@ -87,7 +88,7 @@ impl Simulator {
             clock,
             delay,
             objects: HashMap::new(),
-            agenda: BTreeSet::new(),
+            agenda: Agenda::default(),
             unconfirmed: HashSet::new(),
             schedulable: HashSet::new(),
         }
@@ -110,10 +111,7 @@ impl Simulator {
                     // The watch begins again by itself, after a while.
                     Err(error) => tracing::debug!("a watch of the workload simulator was interrupted: {error}"),
                 },
-                key = next_due(&self.agenda) => {
-                    self.agenda.remove(&key);
-                    self.revisit(key.1).await;
-                }
+                key = self.agenda.next() => self.revisit(key).await,
             }
         }
     }
@@ -178,7 +176,7 @@ impl Simulator {
         if self.schedulable.len() != before {
             let now = Instant::now();
             let sets = self.objects.keys().filter(|key| key.kind == Kind::DaemonSet);
-            self.agenda.extend(sets.map(|key| (now, key.clone())));
+            sets.for_each(|key| self.agenda.set(key.clone(), now));
         }
     }
 
@@ -211,7 +209,7 @@ impl Simulator {
         let (stage, left) = behaviour.stage(self.delay, now.duration_since(since.instant));
         // A delay that ends after the end of time never does.
         if let Some(due) = left.and_then(|left| now.checked_add(left)) {
-            self.agenda.insert((due, key.clone()));
+            self.agenda.set(key.clone(), due);
         }
         let Some(wanted) = object.at_stage(stage, &self.world()) else {
             return;
@@ -272,7 +270,7 @@ impl Simulator {
     }
 
     fn forget(&mut self, key: &Key) {
-        // What the agenda still has of it finds nothing when its time comes.
+        self.agenda.cancel(key);
         self.objects.remove(key);
     }
 
@@ -282,9 +280,7 @@ impl Simulator {
             seen.failures
         });
         tracing::debug!("the status of {} in {} is written later: {error}", key.name, key.namespace);
-        let (first, most) = RETRY;
-        let wait = first.saturating_mul(1 << failures.saturating_sub(1).min(8)).min(most);
-        self.agenda.insert((Instant::now() + wait, key));
+        self.agenda.set(key, Instant::now() + RETRY.wait(failures, 0.0));
     }
 
     fn api<W: Workload>(&self, key: &Key) -> Api<W> {
@@ -325,15 +321,4 @@ where
     let config = watcher::Config::default().page_size(PAGE);
     let events = watcher(Api::<K>::all(client.clone()), config).default_backoff();
     events.map(move |event| event.map(sighting)).boxed()
-}
-
-/// Waits until the first entry of the agenda is due; for ever if there is none.
-async fn next_due(agenda: &BTreeSet<(Instant, Key)>) -> (Instant, Key) {
-    match agenda.first() {
-        Some((instant, key)) => {
-            tokio::time::sleep_until(*instant).await;
-            (*instant, key.clone())
-        }
-        None => std::future::pending().await,
-    }
 }
