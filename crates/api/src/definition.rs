@@ -1,12 +1,12 @@
 //! The definitions of all our kinds, as they are installed, and the clusters that need them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::addons_managed::AddonInstance;
+use crate::addons_managed::{Addon, AddonInstance, AddonOperator, rules};
 
 /// Which clusters need a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +30,31 @@ pub struct Definition {
 
 impl Definition {
     fn of<K: CustomResourceExt>(place: Place) -> Self {
-        let mut crd = K::crd();
-        for version in &mut crd.spec.versions {
-            if let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut())
-            {
-                as_clients_expect(root);
-            }
-        }
-        Self { crd, place }
+        let mut definition = Self { crd: K::crd(), place };
+        definition.schemas().for_each(as_clients_expect);
+        definition
+    }
+
+    /// The same, with a phase in the status of every new object.
+    fn beginning_in_phase(mut self, phase: &str) -> Self {
+        let status = |root| property(root, "status");
+        self.schemas().filter_map(status).for_each(|status| {
+            status.default = Some(JSON(json!({"phase": phase})));
+        });
+        self
+    }
+
+    /// The same, with rules for the whole object.
+    fn with_rules(mut self, rules: &Value) -> Self {
+        self.schemas().for_each(|root| {
+            root.x_kubernetes_validations = serde_json::from_value(rules.clone()).ok();
+        });
+        self
+    }
+
+    fn schemas(&mut self) -> impl Iterator<Item = &mut JSONSchemaProps> {
+        let versions = self.crd.spec.versions.iter_mut();
+        versions.filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
     }
 
     /// Its name, `<plural>.<group>`.
@@ -70,21 +87,29 @@ fn whole_numbers(value: Value) -> Value {
 
 /// Every definition, sorted by name.
 pub fn crds() -> Vec<Definition> {
-    let mut all = vec![Definition::of::<AddonInstance>(Place::EveryCluster)];
+    let mut all = vec![
+        Definition::of::<AddonInstance>(Place::EveryCluster),
+        Definition::of::<Addon>(Place::EveryCluster)
+            .beginning_in_phase("Pending")
+            .with_rules(&rules::addon()),
+        Definition::of::<AddonOperator>(Place::EveryCluster).beginning_in_phase("Pending"),
+    ];
     all.sort_by(|one, other| one.name().cmp(other.name()));
     all
 }
 
 /// Go clients send `null` for what they leave out, and leave out the `spec` as they like: a `null` is dropped rather
-/// than stored, and no spec is demanded. The title repeats the kind.
+/// than stored, and no spec is demanded where an empty one would do. The title repeats the kind.
 fn as_clients_expect(root: &mut JSONSchemaProps) {
-    root.required =
-        root.required.take().map(|required| required.into_iter().filter(|name| name != "spec").collect());
-    if root.required.as_ref().is_some_and(Vec::is_empty) {
+    if property(root, "spec").is_none_or(|spec| spec.required.is_none()) {
         root.required = None;
     }
     root.title = None;
     refuse_null(root);
+}
+
+fn property<'s>(schema: &'s mut JSONSchemaProps, name: &str) -> Option<&'s mut JSONSchemaProps> {
+    schema.properties.as_mut()?.get_mut(name)
 }
 
 fn refuse_null(schema: &mut JSONSchemaProps) {

@@ -56,3 +56,13 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn heartbeat_update_period(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "default": "10s"})
 }
+
+/// How an add-on may be installed.
+pub(crate) fn install_type(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["OLMOwnNamespace", "OLMAllNamespaces", "External"]})
+}
+
+/// An object of which nothing is known.
+pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}

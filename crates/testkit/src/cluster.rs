@@ -134,6 +134,27 @@ impl Cluster {
         name
     }
 
+    /// Installs definitions of custom kinds, or finds them installed, and waits until their objects are served.
+    pub async fn install_definitions(&self, definitions: impl IntoIterator<Item = Value>) {
+        const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let definitions: Vec<Value> = definitions.into_iter().collect();
+        for definition in &definitions {
+            let created = self.post(DEFINITIONS, definition).await;
+            assert!(matches!(created.status, 201 | 409), "{}", created.text());
+        }
+        for definition in &definitions {
+            let spec = &definition["spec"];
+            let served =
+                spec["versions"].as_array().into_iter().flatten().filter(|version| version["served"] == true);
+            for version in served {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let (group, version) = (text(&spec["group"]), text(&version["name"]));
+                let path = format!("/apis/{group}/{version}/{}", text(&spec["names"]["plural"]));
+                eventually(&path, || async { (self.get(&path).await.status == 200).then_some(()) }).await;
+            }
+        }
+    }
+
     /// Drops all history, as time would.
     pub async fn compact(&self) {
         match &self.server {

@@ -1,6 +1,4 @@
-//! `addons.managed.openshift.io`: the add-ons of a cluster and how they say that they are alive.
-//! The wire is that of the upstream operator, so that its clients work unchanged; what the objects mean is decided
-//! by the jobs that use them.
+//! `AddonInstance`: where an add-on says that it is alive.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
