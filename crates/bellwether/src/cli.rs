@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
+use crate::controllers::ControllerArgs;
+
 /// The status and rollout plane for fleets of Kubernetes clusters.
 ///
 /// Start everything on this machine with `bellwether up`, then use kubectl:
@@ -58,6 +60,7 @@ pub(crate) enum Subject {
 pub(crate) enum Role {
     /// The embedded Kubernetes API server alone.
     Apiserver(ApiserverArgs),
+    Agent(crate::agent::AgentArgs),
 }
 
 /// Run everything on this machine: a Kubernetes API for a hub and its spokes, with data on local disk.
@@ -74,7 +77,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6440")]
     pub(crate) listen: SocketAddr,
 
-    /// Where plain HTTP listens: /healthz and /readyz. Port 0 picks a free port.
+    /// Where plain HTTP listens: /healthz, /readyz and /metrics. Port 0 picks a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
     pub(crate) http: SocketAddr,
 
@@ -95,6 +98,9 @@ pub(crate) struct UpArgs {
     /// How long a simulated rollout takes, such as 500ms, 5s or 1m.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) simulate_delay: Duration,
+
+    #[command(flatten)]
+    pub(crate) controllers: ControllerArgs,
 }
 
 /// Which cluster a command talks to.

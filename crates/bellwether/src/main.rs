@@ -1,7 +1,9 @@
 //! The `bellwether` binary: arguments and wiring only. What it does lives in the crates it wires.
 
+mod agent;
 mod bench;
 mod cli;
+mod controllers;
 mod crds;
 mod endpoints;
 mod kubeconfig;
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         cli::Command::Crds(arguments) => crds::run(&arguments),
         cli::Command::Bench { subject: cli::Subject::Apiserver(arguments) } => bench::run(&arguments),
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
+        cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

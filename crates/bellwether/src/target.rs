@@ -28,6 +28,7 @@ pub(crate) struct Target {
 enum Source {
     File(PathBuf),
     Environment,
+    ThisProcess,
 }
 
 impl std::fmt::Display for Source {
@@ -35,11 +36,17 @@ impl std::fmt::Display for Source {
         match self {
             Self::File(path) => write!(formatter, "{}", path.display()),
             Self::Environment => formatter.write_str("$KUBECONFIG"),
+            Self::ThisProcess => formatter.write_str("this process"),
         }
     }
 }
 
 impl Target {
+    /// A logical cluster of the server in this process.
+    pub(crate) fn in_process(client: kube::Client, cluster: &str) -> Self {
+        Self { client, address: cluster.to_owned(), source: Source::ThisProcess }
+    }
+
     /// Finds the cluster. Nothing is sent to it yet.
     pub(crate) async fn find(arguments: &TargetArgs) -> anyhow::Result<Self> {
         let environment = std::env::var_os("KUBECONFIG").is_some_and(|value| !value.is_empty());
@@ -103,6 +110,7 @@ fn read(source: &Source) -> anyhow::Result<Kubeconfig> {
     match source {
         Source::File(path) => Kubeconfig::read_from(path),
         Source::Environment => Kubeconfig::from_env().map(Option::unwrap_or_default),
+        Source::ThisProcess => Ok(Kubeconfig::default()),
     }
     .with_context(|| format!("cannot read the kubeconfig {source}"))
 }

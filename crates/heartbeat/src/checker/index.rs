@@ -176,13 +176,17 @@ impl Index {
         if before.is_some_and(|before| version < before.version) {
             return None;
         }
-        let beat = before.and_then(|before| before.beat);
+        let beat = instance.stamp().map(|stamp| match before {
+            // It was known to have none: whatever its clock says, this one came just now.
+            Some(Tracked { beat: None, .. }) => Beat::arrived(stamp, now),
+            before => Beat::observe(before.and_then(|before| before.beat), stamp, now),
+        });
         let period = instance.period();
         let mut tracked = Tracked {
             uid: uid.into(),
             version,
             generation: instance.generation(),
-            beat: instance.stamp().map(|stamp| Beat::observe(beat, stamp, now)),
+            beat,
             period: period.effective(),
             sensible_period: period.shortcoming().is_none(),
             told: before.and_then(|before| before.told),

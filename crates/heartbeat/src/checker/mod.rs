@@ -208,7 +208,11 @@ impl Checker {
     fn conclude(&mut self, done: Result<(Key, Result<Outcome, visit::Error>), tokio::task::JoinError>) {
         let (key, outcome) = match done {
             Ok(done) => done,
-            Err(error) => return tracing::error!("a visit of {NAME} ended in a panic: {error}"),
+            Err(error) => {
+                // Whose it was is not known; two visits to one instance do no harm.
+                self.visited.clear();
+                return tracing::error!("a visit of {NAME} ended in a panic: {error}");
+            }
         };
         self.visited.remove(&key);
         match outcome {
