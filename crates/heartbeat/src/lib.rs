@@ -4,6 +4,8 @@
 //! `checker` notices silence and says so in the condition `Healthy`, and `addon` provides the instance of every
 //! `Addon`.
 
+#[cfg(feature = "controllers")]
+pub mod addon;
 pub mod duration;
 mod period;
 pub mod vocabulary;

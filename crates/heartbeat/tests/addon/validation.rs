@@ -41,7 +41,6 @@ fn propagated(block: &str, pull_secret: &str, destinations: &[&str]) -> Value {
 }
 
 fn rows_of_new_addons() -> Vec<Row> {
-    
     let all = json!({"type": "OLMAllNamespaces", "olmOwnNamespace": null, "olmAllNamespaces": olm()});
     let external = json!({"type": "External", "olmOwnNamespace": null, "external": {"namespace": "ns"}});
     let mut everything = own(json!({
@@ -70,14 +69,34 @@ fn rows_of_new_addons() -> Vec<Row> {
         ("all there can be", everything, None),
         ("for all namespaces", install(all), None),
         ("by somebody else", install(external), None),
-        ("what Go sends for what is unset", own(json!({"pullSecretName": "", "additionalCatalogSources": null})), None),
+        (
+            "what Go sends for what is unset",
+            own(json!({"pullSecretName": "", "additionalCatalogSources": null})),
+            None,
+        ),
         ("without a spec", json!({"spec": null}), Some("spec: Required value")),
-        ("without a name for people", json!({"spec": {"displayName": null}}), Some("spec.displayName: Required value")),
+        (
+            "without a name for people",
+            json!({"spec": {"displayName": null}}),
+            Some("spec.displayName: Required value"),
+        ),
         ("with an empty one", json!({"spec": {"displayName": ""}}), Some("should be at least 1 chars long")),
         ("without a type", install(json!({"type": null})), Some("spec.install.type: Required value")),
-        ("of an unknown type", install(json!({"type": "random"})), Some("spec.install.type: Unsupported value")),
-        ("in no namespace", own(json!({"namespace": ""})), Some("spec.install.olmOwnNamespace.namespace: Invalid value")),
-        ("of no package", own(json!({"packageName": null})), Some("spec.install.olmOwnNamespace.packageName: Required value")),
+        (
+            "of an unknown type",
+            install(json!({"type": "random"})),
+            Some("spec.install.type: Unsupported value"),
+        ),
+        (
+            "in no namespace",
+            own(json!({"namespace": ""})),
+            Some("spec.install.olmOwnNamespace.namespace: Invalid value"),
+        ),
+        (
+            "of no package",
+            own(json!({"packageName": null})),
+            Some("spec.install.olmOwnNamespace.packageName: Required value"),
+        ),
         (
             "the block of the type is missing",
             install(json!({"olmOwnNamespace": null})),
@@ -94,10 +113,16 @@ fn rows_of_new_addons() -> Vec<Row> {
             Some(".spec.install.external is required when .spec.install.type is External"),
         ),
         ("two blocks", install(json!({"olmAllNamespaces": olm()})), Some("are mutually exclusive")),
-        ("two blocks of other kinds", install(json!({"external": {"namespace": "ns"}})), Some("are mutually exclusive")),
+        (
+            "two blocks of other kinds",
+            install(json!({"external": {"namespace": "ns"}})),
+            Some("are mutually exclusive"),
+        ),
         (
             "another catalog is named like the Addon",
-            own(json!({"additionalCatalogSources": [{"name": "a", "image": "i"}, {"name": "x", "image": "i"}]})),
+            own(
+                json!({"additionalCatalogSources": [{"name": "a", "image": "i"}, {"name": "x", "image": "i"}]}),
+            ),
             Some("no source may be named like the Addon"),
         ),
         ("a pull secret with nothing propagated", own(json!({"pullSecretName": "pull"})), None),
@@ -129,9 +154,19 @@ pub(crate) async fn every_change_of_an_addon_is_judged_by_the_rules(cluster: &Cl
     let rows: Vec<(&str, Row)> = vec![
         (own_addon, ("another channel", own(json!({"channel": "beta"})), None)),
         (own_addon, ("another catalog", own(json!({"catalogSourceImage": "other"})), None)),
-        (own_addon, ("a configuration", own(json!({"config": {"env": [{"name": "a", "value": "b"}]}})), None)),
+        (
+            own_addon,
+            ("a configuration", own(json!({"config": {"env": [{"name": "a", "value": "b"}]}})), None),
+        ),
         (own_addon, ("a pull secret", own(json!({"pullSecretName": "pull"})), None)),
-        (own_addon, ("one more catalog", own(json!({"additionalCatalogSources": [{"name": "a", "image": "i"}]})), None)),
+        (
+            own_addon,
+            (
+                "one more catalog",
+                own(json!({"additionalCatalogSources": [{"name": "a", "image": "i"}]})),
+                None,
+            ),
+        ),
         (own_addon, ("a pause", json!({"spec": {"pause": true}}), None)),
         (own_addon, ("another type", install(all), Some(".spec.install.type is immutable"))),
         (own_addon, ("another namespace", own(json!({"namespace": "other"})), Some(INSTALL_IMMUTABLE))),
