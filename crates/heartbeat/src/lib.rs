@@ -5,6 +5,8 @@
 //! `Addon`.
 
 #[cfg(feature = "controllers")]
+pub mod addon;
+#[cfg(feature = "controllers")]
 pub mod checker;
 pub mod duration;
 mod period;

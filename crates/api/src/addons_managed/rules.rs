@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 const OWN: &str = "olmOwnNamespace";
 const ALL: &str = "olmAllNamespaces";
+/// `namespace` is a word of CEL's own, and written so where a field has that name.
+const SAME_NAMESPACE: &str = "self.__namespace__ == oldSelf.__namespace__";
 
 /// Rules of the whole object; only here is its name known.
 pub(crate) fn addon() -> Value {
@@ -68,12 +70,12 @@ pub(super) fn install() -> Value {
 pub(super) fn olm() -> Value {
     let message = ".spec.install is immutable, except for catalogSourceImage, channel, config, pullSecretName and \
                    additionalCatalogSources";
-    json!([rule("self.namespace == oldSelf.namespace && self.packageName == oldSelf.packageName", message)])
+    json!([rule(format!("{SAME_NAMESPACE} && self.packageName == oldSelf.packageName"), message)])
 }
 
 /// Rules of an installation that is somebody else's.
 pub(super) fn external() -> Value {
-    json!([rule("self.namespace == oldSelf.namespace", ".spec.install.external.namespace is immutable")])
+    json!([rule(SAME_NAMESPACE, ".spec.install.external.namespace is immutable")])
 }
 
 fn rule(rule: impl Into<String>, message: impl Into<String>) -> Value {

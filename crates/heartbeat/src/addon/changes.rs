@@ -1,0 +1,202 @@
+//! Which changes around Addons concern which Addon. A heartbeat concerns none: of every object only a digest of what
+//! matters is kept, and a change that leaves it as it was is not told.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+
+use bellwether_api::addons_managed::{Addon, AddonInstance, AddonOperator};
+use futures::stream::{self, Stream, StreamExt as _};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::PartialObjectMeta;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher::{self, Event};
+use kube::{Resource, ResourceExt as _};
+use serde_json::Value;
+
+use super::loose::Loose;
+use super::subject::{Instance, Subject, is_addon};
+use crate::vocabulary::{self, INSTANCE};
+
+/// Whom a change concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Concern {
+    /// The Addons that own an instance, and those that would have it.
+    Instance { target: Option<String>, owners: Vec<String> },
+    /// The Addons that list a namespace, or are installed there.
+    Namespace(String),
+    /// All.
+    Everybody,
+}
+
+impl Concern {
+    fn is_of(&self, addon: &Loose<Addon>) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::Namespace(name) => Subject::of(addon).namespaces().any(|listed| listed == name),
+            Self::Instance { target, owners } => {
+                owners.contains(&addon.name_any())
+                    || target.as_deref().is_some_and(|target| Subject::of(addon).target() == Some(target))
+            }
+        }
+    }
+}
+
+/// An object whose changes may concern Addons.
+pub(super) trait Watched: Resource<DynamicType = ()> {
+    /// Whom it concerns.
+    fn concern(&self) -> Concern;
+    /// Feeds what matters of it.
+    fn digest(&self, hasher: &mut DefaultHasher);
+}
+
+impl Watched for Loose<AddonInstance> {
+    fn concern(&self) -> Concern {
+        let owners = self.owner_references().iter().filter(|owner| is_addon(owner));
+        Concern::Instance {
+            target: self.namespace().filter(|_| self.name_any() == INSTANCE),
+            owners: owners.map(|owner| owner.name.clone()).collect(),
+        }
+    }
+
+    fn digest(&self, hasher: &mut DefaultHasher) {
+        let instance = Instance::of(self);
+        (&instance.period, instance.marked_for_deletion).hash(hasher);
+        digest_owners(self.owner_references(), hasher);
+        for type_ in [vocabulary::instance::INSTALLED, vocabulary::instance::READY_TO_BE_DELETED] {
+            instance.says(&type_).hash(hasher);
+        }
+        instance.timeout().map(|timeout| &timeout.message).hash(hasher);
+    }
+}
+
+impl Watched for PartialObjectMeta<Namespace> {
+    fn concern(&self) -> Concern {
+        Concern::Namespace(self.name_any())
+    }
+
+    fn digest(&self, hasher: &mut DefaultHasher) {
+        (self.labels(), self.annotations()).hash(hasher);
+        digest_owners(self.owner_references(), hasher);
+    }
+}
+
+impl Watched for Loose<AddonOperator> {
+    fn concern(&self) -> Concern {
+        Concern::Everybody
+    }
+
+    fn digest(&self, hasher: &mut DefaultHasher) {
+        pauses(self).hash(hasher);
+    }
+}
+
+/// Whether the AddonOperator pauses all Addons.
+pub(super) fn pauses(operator: &Loose<AddonOperator>) -> bool {
+    operator.name_any() == vocabulary::addon::OPERATOR
+        && operator.member("spec").get("pause") == Some(&Value::Bool(true))
+}
+
+fn digest_owners(owners: &[OwnerReference], hasher: &mut DefaultHasher) {
+    for owner in owners {
+        (&owner.uid, owner.controller).hash(hasher);
+    }
+}
+
+/// What is remembered of the objects of a kind.
+#[derive(Default)]
+struct Memory {
+    seen: HashMap<(Option<String>, String), Seen>,
+    /// What a list that is under way has not shown yet.
+    unconfirmed: HashSet<(Option<String>, String)>,
+    listed: bool,
+}
+
+struct Seen {
+    digest: u64,
+    concern: Concern,
+}
+
+impl Memory {
+    /// Whom an event concerns.
+    fn note<W: Watched>(&mut self, event: &Event<W>) -> Vec<Concern> {
+        match event {
+            Event::Init => {
+                self.unconfirmed = self.seen.keys().cloned().collect();
+                Vec::new()
+            }
+            // What the first list shows is too much to be told one by one.
+            Event::InitApply(object) => {
+                let concerns = self.see(object);
+                if self.listed { concerns } else { Vec::new() }
+            }
+            Event::InitDone if !self.listed => {
+                self.listed = true;
+                vec![Concern::Everybody]
+            }
+            Event::InitDone => {
+                let gone = std::mem::take(&mut self.unconfirmed);
+                gone.iter().filter_map(|key| self.seen.remove(key)).map(|seen| seen.concern).collect()
+            }
+            Event::Apply(object) => self.see(object),
+            Event::Delete(object) => {
+                let before = self.seen.remove(&key(object)).map(|seen| seen.concern);
+                with(before, object.concern())
+            }
+        }
+    }
+
+    /// An object that changed may concern those it belonged to, and those it belongs to now.
+    fn see<W: Watched>(&mut self, object: &W) -> Vec<Concern> {
+        let key = key(object);
+        self.unconfirmed.remove(&key);
+        let mut hasher = DefaultHasher::new();
+        (object.meta().uid.as_ref(), object.meta().deletion_timestamp.is_some()).hash(&mut hasher);
+        object.digest(&mut hasher);
+        let digest = hasher.finish();
+        if self.seen.get(&key).is_some_and(|seen| seen.digest == digest) {
+            return Vec::new();
+        }
+        let concern = object.concern();
+        let before = self.seen.insert(key, Seen { digest, concern: concern.clone() });
+        with(before.map(|seen| seen.concern), concern)
+    }
+}
+
+fn with(before: Option<Concern>, now: Concern) -> Vec<Concern> {
+    before.filter(|before| *before != now).into_iter().chain([now]).collect()
+}
+
+fn key(object: &impl Resource<DynamicType = ()>) -> (Option<String>, String) {
+    (object.namespace(), object.name_any())
+}
+
+/// The Addons that a watch concerns, as it goes on.
+pub(super) fn concerned<W: Watched + Send + 'static>(
+    events: impl Stream<Item = watcher::Result<Event<W>>> + Send + 'static,
+    addons: Store<Loose<Addon>>,
+) -> impl Stream<Item = ObjectRef<Loose<Addon>>> + Send + 'static {
+    let mut memory = Memory::default();
+    events.flat_map(move |event| {
+        let concerns = match event {
+            Ok(event) => memory.note(&event),
+            // The watch begins again by itself, after a while.
+            Err(error) => {
+                tracing::debug!("a watch of {} was interrupted: {error}", W::plural(&()));
+                Vec::new()
+            }
+        };
+        stream::iter(those_in(&addons, &concerns))
+    })
+}
+
+fn those_in(addons: &Store<Loose<Addon>>, concerns: &[Concern]) -> Vec<ObjectRef<Loose<Addon>>> {
+    if concerns.is_empty() {
+        return Vec::new();
+    }
+    let addons = addons.state().into_iter();
+    addons
+        .filter(|addon| concerns.iter().any(|concern| concern.is_of(addon)))
+        .map(|addon| ObjectRef::from_obj(addon.as_ref()))
+        .collect()
+}
