@@ -4,6 +4,7 @@
 //! `checker` notices silence and says so in the condition `Healthy`, and `addon` provides the instance of every
 //! `Addon`.
 
+pub mod client;
 pub mod duration;
 mod period;
 pub mod vocabulary;
