@@ -4,6 +4,7 @@ mod bench;
 mod cli;
 mod crds;
 mod endpoints;
+mod heartbeat;
 mod kubeconfig;
 mod logging;
 mod outcome;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Up(arguments) => up::run(arguments),
         cli::Command::Crds(arguments) => crds::run(&arguments),
+        cli::Command::Heartbeat(action) => heartbeat::run(action),
         cli::Command::Bench { subject: cli::Subject::Apiserver(arguments) } => bench::run(&arguments),
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
     };
