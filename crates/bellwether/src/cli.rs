@@ -38,6 +38,9 @@ pub(crate) enum LogFormat {
 pub(crate) enum Command {
     Up(UpArgs),
     Crds(CrdsArgs),
+    /// Send heartbeats for an add-on, or watch which add-ons are alive.
+    #[command(subcommand)]
+    Heartbeat(crate::heartbeat::arguments::Action),
     /// Measure on this machine what our published figures claim.
     Bench {
         #[command(subcommand)]
@@ -107,7 +110,7 @@ pub(crate) struct UpArgs {
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
     /// The kubeconfig that names the cluster. Without it: KUBECONFIG, then ./.bellwether/kubeconfig, then
-    /// ~/.kube/config.
+    /// ~/.kube/config, then the ServiceAccount of the pod that this runs in.
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
@@ -149,7 +152,7 @@ pub(crate) struct CrdsArgs {
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `500ms`, `5s`, `1m30s`
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<SignedDuration> = text.parse().ok();
     parsed
         .and_then(|duration| Duration::try_from(duration).ok())

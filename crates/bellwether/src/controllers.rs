@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use bellwether_heartbeat::addon::{Addons, MirrorTimeouts};
 use bellwether_heartbeat::checker;
-use bellwether_runtime::Context;
+use bellwether_runtime::{Context, Reconciler as _};
 use clap::Args;
 
 /// A controller that runs on every cluster.
@@ -21,7 +22,7 @@ impl Controller {
     /// Its name in flags, logs and metrics, and as an identity.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Controller::Addon => "addon-controller",
+            Controller::Addon => Addons::NAME,
             Controller::HeartbeatChecker => checker::NAME,
         }
     }
@@ -88,6 +89,11 @@ pub(crate) struct ControllerArgs {
     /// Unknown/PendingFirstHeartbeat. Without this it is left alone.
     #[arg(long)]
     report_pending: bool,
+
+    /// Also say on an Addon that its add-on is silent, in a condition HeartbeatTimeout. Without this it is said on the
+    /// AddonInstance alone.
+    #[arg(long)]
+    mirror_timeouts: bool,
 }
 
 impl ControllerArgs {
@@ -97,10 +103,17 @@ impl ControllerArgs {
             let context = context_of(*controller);
             let shutdown = context.shutdown.clone();
             match controller {
-                Controller::Addon => {}
+                Controller::Addon => {
+                    let addons = Addons::new(&context, self.mirror());
+                    shutdown.spawn(bellwether_runtime::run(addons, context));
+                }
                 Controller::HeartbeatChecker => shutdown.spawn(checker::run(context, self.checker())),
             }
         }
+    }
+
+    fn mirror(&self) -> MirrorTimeouts {
+        if self.mirror_timeouts { MirrorTimeouts::On } else { MirrorTimeouts::Off }
     }
 
     fn checker(&self) -> checker::Settings {

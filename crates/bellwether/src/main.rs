@@ -6,6 +6,7 @@ mod cli;
 mod controllers;
 mod crds;
 mod endpoints;
+mod heartbeat;
 mod kubeconfig;
 mod logging;
 mod outcome;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Up(arguments) => up::run(arguments),
         cli::Command::Crds(arguments) => crds::run(&arguments),
+        cli::Command::Heartbeat(action) => heartbeat::run(action),
         cli::Command::Bench { subject: cli::Subject::Apiserver(arguments) } => bench::run(&arguments),
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
         cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),

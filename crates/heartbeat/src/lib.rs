@@ -8,6 +8,7 @@
 pub mod addon;
 #[cfg(feature = "controllers")]
 pub mod checker;
+pub mod client;
 pub mod duration;
 mod period;
 pub mod vocabulary;

@@ -7,6 +7,7 @@ mod bench;
 mod crash;
 mod crds;
 mod demo;
+mod heartbeat;
 #[cfg(feature = "real-kubernetes")]
 mod kubectl;
 mod server;
