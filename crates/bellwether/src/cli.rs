@@ -57,6 +57,7 @@ pub(crate) enum Command {
 pub(crate) enum Subject {
     /// The embedded Kubernetes API server, beside the real kube-apiserver and etcd where those are at hand.
     Apiserver(BenchArgs),
+    Heartbeat(crate::bench::heartbeat::HeartbeatArgs),
 }
 
 #[derive(Debug, Subcommand)]

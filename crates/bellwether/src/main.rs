@@ -28,6 +28,9 @@ fn main() -> ExitCode {
         cli::Command::Crds(arguments) => crds::run(&arguments),
         cli::Command::Heartbeat(action) => heartbeat::run(action),
         cli::Command::Bench { subject: cli::Subject::Apiserver(arguments) } => bench::run(&arguments),
+        cli::Command::Bench { subject: cli::Subject::Heartbeat(arguments) } => {
+            bench::heartbeat::run(&arguments)
+        }
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
         cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),
     };
