@@ -30,6 +30,7 @@ const CROWD: usize = 100;
 #[derive(Clone, Copy)]
 struct Known {
     beat: Instant,
+    stamp: Timestamp,
     said: Said,
     since: Instant,
 }
@@ -61,7 +62,7 @@ impl Fleet {
                 .await?;
         }
         let now = Instant::now();
-        let known = vec![Known { beat: now, said: Said::Nothing, since: now }; count];
+        let known = vec![Known { beat: now, stamp: Timestamp::MIN, said: Said::Nothing, since: now }; count];
         let fleet = Self {
             access: access.clone(),
             period,
@@ -107,10 +108,11 @@ impl Fleet {
     /// Every add-on beats once, all as fast as they are answered.
     pub(super) async fn beat_at_once(&self) -> anyhow::Result<usize> {
         self.all(|mut connection, numbers, known| async move {
-            for number in &numbers {
-                beat(&mut connection, *number, &known).await?;
+            let mut beats = 0;
+            for number in numbers {
+                beats += beat(&mut connection, number, &known).await?;
             }
-            Ok(numbers.len())
+            Ok(beats)
         })
         .await
     }
@@ -128,8 +130,7 @@ impl Fleet {
                         return Ok(beats);
                     }
                     tokio::time::sleep_until(begun + at).await;
-                    beat(&mut connection, *number, &known).await?;
-                    beats += 1;
+                    beats += beat(&mut connection, *number, &known).await?;
                 }
             }
             Ok(beats)
@@ -200,15 +201,22 @@ fn collection(number: usize) -> String {
     format!("{API}/namespaces/fleet-{}/addoninstances", number / CROWD)
 }
 
-async fn beat(connection: &mut Connection, number: usize, known: &Mutex<Vec<Known>>) -> anyhow::Result<()> {
+/// Sends a beat. One in the second of the beat before is none; that is what is counted.
+async fn beat(
+    connection: &mut Connection,
+    number: usize,
+    known: &Mutex<Vec<Known>>,
+) -> anyhow::Result<usize> {
     let now = Timestamp::from_second(Timestamp::now().as_second())?;
     let patch = format!(r#"{{"status":{{"lastHeartbeatTime":"{now}"}}}}"#);
+    let mut counts = 0;
     if let Some(known) = known.lock().get_mut(number) {
-        known.beat = Instant::now();
+        counts = usize::from(known.stamp != now);
+        (known.beat, known.stamp) = (Instant::now(), now);
     }
     let path = format!("{}/{PREFIX}{number}/status", collection(number));
     connection.send(Method::PATCH, &path, Content::MergePatch(patch.into_bytes())).await?;
-    Ok(())
+    Ok(counts)
 }
 
 /// The part of an event that the witness looks at.
