@@ -173,6 +173,8 @@ fn picture(board: &Board, trouble: Option<&str>, now: Timestamp, frame: Frame) -
         lines.extend(table::lines(&rows, &TimeZone::system(), Some(inner), colour(true)));
     }
     lines.extend(trouble.map(|words| format!("{words}; trying again")));
+    // A terminal of very few lines.
+    lines.truncate(frame.lines.max(1));
     lines.iter().map(|line| console::truncate_str(line, frame.columns, "…").into_owned()).collect()
 }
 
@@ -190,5 +192,40 @@ fn line(news: &News, output: Output, now: Timestamp) -> String {
         (News::Gone { namespace, name }, Output::Table) => {
             format!("{} {namespace}/{name} gone", time_of_day(now))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board(count: usize) -> (Board, Timestamp) {
+        let mut board = Board::default();
+        let now = "2024-05-01T10:00:00Z".parse().unwrap();
+        board.see(Event::Init, now);
+        for number in 0..count {
+            let metadata = serde_json::json!({"namespace": format!("n{number}"), "name": "addon-instance"});
+            let object = serde_json::from_value(serde_json::json!({"metadata": metadata})).unwrap();
+            board.see(Event::InitApply(object), now);
+        }
+        board.see(Event::InitDone, now);
+        (board, now)
+    }
+
+    #[test]
+    fn the_picture_fits_the_terminal() {
+        let (board, now) = board(50);
+        for lines in [1, 3, 4, 5, 10, 53, 54, 100] {
+            for trouble in [None, Some("no answer")] {
+                let picture = picture(&board, trouble, now, Frame { lines, columns: 60 });
+                assert!(picture.len() <= lines, "{lines}: {picture:#?}");
+                assert!(picture.iter().all(|line| console::measure_text_width(line) <= 60), "{picture:#?}");
+            }
+        }
+        let whole = picture(&board, None, now, Frame { lines: 53, columns: 200 });
+        assert!(whole.last().unwrap().contains("n9"), "{whole:#?}");
+        let part = picture(&board, Some("no answer"), now, Frame { lines: 13, columns: 200 });
+        let ends: Vec<&str> = part.iter().rev().take(2).map(String::as_str).collect();
+        assert_eq!(ends, ["no answer; trying again", "… and 42 more"]);
     }
 }

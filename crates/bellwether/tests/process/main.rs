@@ -7,6 +7,8 @@ mod bench;
 mod crash;
 mod crds;
 mod demo;
+#[cfg(feature = "real-kubernetes")]
+mod go_clients;
 mod heartbeat;
 #[cfg(feature = "real-kubernetes")]
 mod kubectl;
