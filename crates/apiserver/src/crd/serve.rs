@@ -202,10 +202,11 @@ fn default(object: &mut Object, resource: &Resource) {
     }
 }
 
-/// A new object has no status yet, if status has an endpoint of its own.
+/// A new object has no status yet but what the schema gives it, if status has an endpoint of its own.
 fn prepare_create(object: &mut Object, resource: &Resource) {
     if custom(resource).is_some_and(|version| version.status) {
         object.remove("status");
+        default(object, resource);
     }
 }
 

@@ -17,6 +17,7 @@ cases! { "custom":
     a_name_that_another_kind_has_is_not_accepted,
     the_status_of_a_definition_has_an_endpoint,
     a_default_that_came_later_is_seen_in_what_was_stored_before,
+    a_new_object_has_the_status_that_the_schema_gives_it,
     a_field_that_the_schema_lost_is_not_shown,
     versions_differ_only_in_name,
     a_deprecated_version_says_so,
@@ -150,6 +151,21 @@ async fn the_status_of_a_definition_has_an_endpoint(cluster: &Cluster) {
     assert!(patched["spec"]["names"]["shortNames"].is_null(), "the spec is not changed by it");
     assert_eq!(patched["metadata"]["generation"], 1);
     kind.condition(cluster, "Odd", "True").await;
+}
+
+async fn a_new_object_has_the_status_that_the_schema_gives_it(cluster: &Cluster) {
+    let kind = Kind::define(cluster, |definition| {
+        with_status(definition);
+        let schema = &mut version(definition)["schema"]["openAPIV3Schema"];
+        schema["properties"]["status"]["default"] = json!({"phase": "Pending"});
+    })
+    .await;
+    let mut object = kind.object("x", json!({"colour": "red"}));
+    object["status"] = json!({"phase": "Mine", "replicas": 3});
+    let created = cluster.post(kind.objects(), &object).await.expect(201);
+    assert_eq!(created["status"], json!({"phase": "Pending"}));
+    let read = cluster.get(format!("{}/x", kind.objects())).await.expect(200);
+    assert_eq!(read["status"], json!({"phase": "Pending"}));
 }
 
 async fn a_default_that_came_later_is_seen_in_what_was_stored_before(cluster: &Cluster) {

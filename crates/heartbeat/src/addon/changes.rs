@@ -200,3 +200,140 @@ fn those_in(addons: &Store<Loose<Addon>>, concerns: &[Concern]) -> Vec<ObjectRef
         .map(|addon| ObjectRef::from_obj(addon.as_ref()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn instance(change: impl FnOnce(&mut Value)) -> Loose<AddonInstance> {
+        let mut body = json!({
+            "metadata": {
+                "name": "addon-instance", "namespace": "ns", "uid": "1", "resourceVersion": "1",
+                "ownerReferences": [{
+                    "apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "Addon", "name": "a", "uid": "u",
+                    "controller": true,
+                }],
+            },
+            "spec": {"heartbeatUpdatePeriod": "10s"},
+            "status": {"lastHeartbeatTime": "2024-05-01T10:00:00Z", "conditions": [
+                said("Healthy", "True", "ComponentsUp"), said("Installed", "True", "SetupComplete"),
+            ]},
+        });
+        change(&mut body);
+        serde_json::from_value(body).unwrap()
+    }
+
+    fn said(kind: &str, status: &str, reason: &str) -> Value {
+        json!({
+            "type": format!("addons.managed.openshift.io/{kind}"), "status": status, "reason": reason, "message": "m",
+            "lastTransitionTime": "2024-05-01T10:00:00Z",
+        })
+    }
+
+    fn of(owners: &[&str]) -> Concern {
+        let owners = owners.iter().map(|name| (*name).to_owned()).collect();
+        Concern::Instance { target: Some("ns".into()), owners }
+    }
+
+    /// A memory of a list of one.
+    fn memory() -> Memory {
+        let mut memory = Memory::default();
+        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::Init), []);
+        assert_eq!(memory.note(&Event::InitApply(instance(|_| {}))), []);
+        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::InitDone), [Concern::Everybody]);
+        memory
+    }
+
+    #[test]
+    fn only_what_matters_of_an_instance_is_told() {
+        let rows: [(&str, fn(&mut Value), bool); 13] = [
+            ("nothing", |_| {}, false),
+            ("a heartbeat", |i| i["status"]["lastHeartbeatTime"] = json!("2024-05-01T10:00:10Z"), false),
+            ("a revision", |i| i["metadata"]["resourceVersion"] = json!("2"), false),
+            (
+                "its health",
+                |i| i["status"]["conditions"][0] = said("Healthy", "False", "ComponentDown"),
+                false,
+            ),
+            (
+                "the reason of its installation",
+                |i| i["status"]["conditions"][1]["reason"] = json!("X"),
+                false,
+            ),
+            (
+                "silence",
+                |i| i["status"]["conditions"][0] = said("Healthy", "Unknown", "HeartbeatTimeout"),
+                true,
+            ),
+            ("its installation", |i| i["status"]["conditions"][1]["status"] = json!("False"), true),
+            ("its end", |i| i["status"]["conditions"][0] = said("ReadyToBeDeleted", "True", "X"), true),
+            ("its period", |i| i["spec"]["heartbeatUpdatePeriod"] = json!("1h"), true),
+            ("its mark", |i| i["spec"]["markedForDeletion"] = json!(true), true),
+            ("its owner's role", |i| i["metadata"]["ownerReferences"][0]["controller"] = json!(false), true),
+            ("its deletion", |i| i["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z"), true),
+            ("all of it", |i| i["metadata"]["uid"] = json!("2"), true),
+        ];
+        for (name, change, told) in rows {
+            let concerns = memory().note(&Event::Apply(instance(change)));
+            assert_eq!(concerns, if told { vec![of(&["a"])] } else { Vec::new() }, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_instance_that_goes_concerns_those_it_belonged_to() {
+        let mut memory = memory();
+        let moved = instance(|instance| instance["metadata"]["ownerReferences"][0]["name"] = json!("b"));
+        let taken = instance(|instance| {
+            instance["metadata"]["ownerReferences"][0]["name"] = json!("b");
+            instance["metadata"]["ownerReferences"][0]["uid"] = json!("v");
+        });
+        assert_eq!(memory.note(&Event::Apply(taken)), [of(&["a"]), of(&["b"])]);
+        assert_eq!(memory.note(&Event::Delete(moved)), [of(&["b"])]);
+    }
+
+    #[test]
+    fn what_a_later_list_does_not_show_has_gone() {
+        let mut memory = memory();
+        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::Init), []);
+        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::InitDone), [of(&["a"])]);
+        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::Init), []);
+        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::InitDone), []);
+    }
+
+    #[test]
+    fn what_a_later_list_shows_unchanged_is_not_told() {
+        let mut memory = memory();
+        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::Init), []);
+        assert_eq!(memory.note(&Event::InitApply(instance(|_| {}))), []);
+        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::InitDone), []);
+    }
+
+    #[test]
+    fn a_concern_finds_its_addons() {
+        let addon = |name: &str, target: &str, listed: &str| -> Loose<Addon> {
+            let install = json!({"type": "External", "external": {"namespace": target}});
+            let spec = json!({"install": install, "namespaces": [{"name": listed}]});
+            serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+        };
+        let rows = [
+            (Concern::Everybody, addon("x", "t", "l"), true),
+            (Concern::Namespace("t".into()), addon("x", "t", "l"), true),
+            (Concern::Namespace("l".into()), addon("x", "t", "l"), true),
+            (Concern::Namespace("x".into()), addon("x", "t", "l"), false),
+            (of(&["a"]), addon("a", "t", "l"), true),
+            (of(&["a"]), addon("x", "ns", "l"), true),
+            (of(&["a"]), addon("x", "t", "ns"), false),
+        ];
+        for (concern, addon, concerned) in rows {
+            assert_eq!(concern.is_of(&addon), concerned, "{concern:?} {}", addon.name_any());
+        }
+    }
+
+    #[test]
+    fn instances_of_other_names_concern_their_owners_alone() {
+        let other = instance(|instance| instance["metadata"]["name"] = json!("other"));
+        assert_eq!(other.concern(), Concern::Instance { target: None, owners: vec!["a".into()] });
+    }
+}

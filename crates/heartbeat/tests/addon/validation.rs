@@ -3,6 +3,8 @@
 use bellwether_testkit::{Answer, Cluster};
 use serde_json::{Value, json};
 
+use crate::fixture::merged;
+
 const ADDONS: &str = "/apis/addons.managed.openshift.io/v1alpha1/addons";
 
 /// A merge patch on an Addon that is fine, and the words of the refusal if it is none any more.
@@ -137,8 +139,7 @@ fn rows_of_new_addons() -> Vec<Row> {
 
 pub(crate) async fn every_new_addon_is_judged_by_the_rules(cluster: &Cluster) {
     for (name, patch, refusal) in rows_of_new_addons() {
-        let mut object = addon("x");
-        merge(&mut object, &patch);
+        let object = merged(addon("x"), &patch);
         let answer = cluster.post(format!("{ADDONS}?dryRun=All&fieldValidation=Strict"), &object).await;
         assert_judged(name, &answer, 201, refusal);
     }
@@ -197,20 +198,6 @@ fn assert_judged(name: &str, answer: &Answer, fine: u16, refusal: Option<&str>) 
         Some(words) => {
             assert_eq!(answer.status, 422, "{name}: {}", answer.text());
             assert!(answer.text().contains(words), "{name}: {}", answer.text());
-        }
-    }
-}
-
-/// Applies a merge patch.
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(fields) = patch.as_object() else {
-        target.clone_from(patch);
-        return;
-    };
-    for (name, value) in fields {
-        match value {
-            Value::Null => drop(target.as_object_mut().and_then(|target| target.remove(name))),
-            value => merge(&mut target[name], value),
         }
     }
 }
