@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
+use crate::controllers::ControllerArgs;
+
 /// The status and rollout plane for fleets of Kubernetes clusters.
 ///
 /// Start everything on this machine with `bellwether up`, then use kubectl:
@@ -36,6 +38,9 @@ pub(crate) enum LogFormat {
 pub(crate) enum Command {
     Up(UpArgs),
     Crds(CrdsArgs),
+    /// Send heartbeats for an add-on, or watch which add-ons are alive.
+    #[command(subcommand)]
+    Heartbeat(crate::heartbeat::arguments::Action),
     /// Measure on this machine what our published figures claim.
     Bench {
         #[command(subcommand)]
@@ -52,12 +57,14 @@ pub(crate) enum Command {
 pub(crate) enum Subject {
     /// The embedded Kubernetes API server, beside the real kube-apiserver and etcd where those are at hand.
     Apiserver(BenchArgs),
+    Heartbeat(crate::bench::heartbeat::HeartbeatArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
     /// The embedded Kubernetes API server alone.
     Apiserver(ApiserverArgs),
+    Agent(crate::agent::AgentArgs),
 }
 
 /// Run everything on this machine: a Kubernetes API for a hub and its spokes, with data on local disk.
@@ -74,7 +81,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6440")]
     pub(crate) listen: SocketAddr,
 
-    /// Where plain HTTP listens: /healthz and /readyz. Port 0 picks a free port.
+    /// Where plain HTTP listens: /healthz, /readyz and /metrics. Port 0 picks a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
     pub(crate) http: SocketAddr,
 
@@ -95,13 +102,16 @@ pub(crate) struct UpArgs {
     /// How long a simulated rollout takes, such as 500ms, 5s or 1m.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) simulate_delay: Duration,
+
+    #[command(flatten)]
+    pub(crate) controllers: ControllerArgs,
 }
 
 /// Which cluster a command talks to.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
     /// The kubeconfig that names the cluster. Without it: KUBECONFIG, then ./.bellwether/kubeconfig, then
-    /// ~/.kube/config.
+    /// ~/.kube/config, then the ServiceAccount of the pod that this runs in.
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
@@ -143,7 +153,7 @@ pub(crate) struct CrdsArgs {
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// `500ms`, `5s`, `1m30s`
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<SignedDuration> = text.parse().ok();
     parsed
         .and_then(|duration| Duration::try_from(duration).ok())

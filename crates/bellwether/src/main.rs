@@ -1,9 +1,12 @@
 //! The `bellwether` binary: arguments and wiring only. What it does lives in the crates it wires.
 
+mod agent;
 mod bench;
 mod cli;
+mod controllers;
 mod crds;
 mod endpoints;
+mod heartbeat;
 mod kubeconfig;
 mod logging;
 mod outcome;
@@ -23,8 +26,13 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Up(arguments) => up::run(arguments),
         cli::Command::Crds(arguments) => crds::run(&arguments),
+        cli::Command::Heartbeat(action) => heartbeat::run(action),
         cli::Command::Bench { subject: cli::Subject::Apiserver(arguments) } => bench::run(&arguments),
+        cli::Command::Bench { subject: cli::Subject::Heartbeat(arguments) } => {
+            bench::heartbeat::run(&arguments)
+        }
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
+        cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

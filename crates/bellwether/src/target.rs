@@ -1,5 +1,5 @@
 //! The cluster that a command talks to: found by `--kubeconfig` and `--context`, then `KUBECONFIG`, then
-//! `./.bellwether/kubeconfig`, then `~/.kube/config`. What is asked of it is the command's.
+//! `./.bellwether/kubeconfig`, then `~/.kube/config`, then the pod that it runs in. What is asked of it is the command's.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,19 +15,23 @@ const CONNECT: Duration = Duration::from_secs(5);
 const OURS: &str = ".bellwether/kubeconfig";
 /// Where kubectl looks, below the home directory.
 const KUBECTLS: &str = ".kube/config";
+/// What Kubernetes gives to a pod: the address of the API, and a token to use there.
+const POD_HOST: &str = "KUBERNETES_SERVICE_HOST";
+const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 /// A cluster, and how to name it to a person.
 pub(crate) struct Target {
     pub(crate) client: kube::Client,
     address: String,
-    source: Source,
+    source: String,
 }
 
-/// Where a kubeconfig was found.
+/// Where a cluster was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
     File(PathBuf),
     Environment,
+    Pod,
 }
 
 impl std::fmt::Display for Source {
@@ -35,34 +39,36 @@ impl std::fmt::Display for Source {
         match self {
             Self::File(path) => write!(formatter, "{}", path.display()),
             Self::Environment => formatter.write_str("$KUBECONFIG"),
+            Self::Pod => formatter.write_str("the ServiceAccount of this pod"),
         }
     }
 }
 
 impl Target {
+    /// A logical cluster of the server in this process.
+    pub(crate) fn in_process(client: kube::Client, cluster: &str) -> Self {
+        Self { client, address: cluster.to_owned(), source: "this process".to_owned() }
+    }
+
     /// Finds the cluster. Nothing is sent to it yet.
     pub(crate) async fn find(arguments: &TargetArgs) -> anyhow::Result<Self> {
-        let environment = std::env::var_os("KUBECONFIG").is_some_and(|value| !value.is_empty());
-        let source = source(arguments.kubeconfig.as_deref(), environment, std::env::home_dir().as_deref(), |path| {
-            path.exists()
-        })
-        .context(
-            "no cluster to talk to: there is no .bellwether/kubeconfig here and no ~/.kube/config, and KUBECONFIG is \
-             not set. Start one with `bellwether up`, or name one with --kubeconfig FILE",
+        let home = std::env::home_dir();
+        let surroundings = Surroundings {
+            kubeconfig: is_set("KUBECONFIG"),
+            pod_host: is_set(POD_HOST),
+            home: home.as_deref(),
+        };
+        let source = source(arguments.kubeconfig.as_deref(), &surroundings, |path| path.exists()).context(
+            "no cluster to talk to: there is no .bellwether/kubeconfig here and no ~/.kube/config, KUBECONFIG is not \
+             set, and this is no pod. Start one with `bellwether up`, or name one with --kubeconfig FILE",
         )?;
-        let kubeconfig = read(&source)?;
-        let context = context(&kubeconfig, arguments.context.as_deref(), &source)?;
-        let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
-        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .with_context(|| format!("the context {context} of {source} cannot be used"))?;
+        let mut config = config(&source, arguments.context.as_deref()).await?;
         config.connect_timeout = Some(CONNECT);
         // A person waits for the answer: an error now is worth more than a success after many attempts.
         config.default_retry = false;
         let address = config.cluster_url.to_string();
-        let client = kube::Client::try_from(config)
-            .with_context(|| format!("the context {context} of {source} cannot be used"))?;
-        Ok(Self { client, address, source })
+        let client = kube::Client::try_from(config).with_context(|| format!("{source} cannot be used"))?;
+        Ok(Self { client, address, source: source.to_string() })
     }
 
     /// Puts a failed request in words: whether there was an answer at all is what a person needs to know first.
@@ -81,30 +87,55 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// The first place in the order that has a kubeconfig. A place that was named is taken even if nothing is there, so
+/// What around the process may name a cluster.
+struct Surroundings<'a> {
+    kubeconfig: bool,
+    pod_host: bool,
+    home: Option<&'a Path>,
+}
+
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+/// The first place in the order that names a cluster. A place that was named is taken even if nothing is there, so
 /// that the error is about it.
 fn source(
     flag: Option<&Path>,
-    environment: bool,
-    home: Option<&Path>,
+    surroundings: &Surroundings<'_>,
     exists: impl Fn(&Path) -> bool,
 ) -> Option<Source> {
     if let Some(path) = flag {
         return Some(Source::File(path.to_owned()));
     }
-    if environment {
+    if surroundings.kubeconfig {
         return Some(Source::Environment);
     }
-    let usual = [Some(PathBuf::from(OURS)), home.map(|home| home.join(KUBECTLS))];
-    usual.into_iter().flatten().find(|path| exists(path)).map(Source::File)
+    let usual = [Some(PathBuf::from(OURS)), surroundings.home.map(|home| home.join(KUBECTLS))];
+    if let Some(path) = usual.into_iter().flatten().find(|path| exists(path)) {
+        return Some(Source::File(path));
+    }
+    (surroundings.pod_host && exists(Path::new(POD_TOKEN))).then_some(Source::Pod)
 }
 
-fn read(source: &Source) -> anyhow::Result<Kubeconfig> {
-    match source {
+async fn config(source: &Source, wanted: Option<&str>) -> anyhow::Result<kube::Config> {
+    let kubeconfig = match source {
         Source::File(path) => Kubeconfig::read_from(path),
         Source::Environment => Kubeconfig::from_env().map(Option::unwrap_or_default),
+        Source::Pod => {
+            anyhow::ensure!(
+                wanted.is_none(),
+                "--context needs a kubeconfig; name one with --kubeconfig FILE"
+            );
+            return kube::Config::incluster().with_context(|| format!("{source} cannot be used"));
+        }
     }
-    .with_context(|| format!("cannot read the kubeconfig {source}"))
+    .with_context(|| format!("cannot read the kubeconfig {source}"))?;
+    let context = context(&kubeconfig, wanted, source)?;
+    let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
+    kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .with_context(|| format!("the context {context} of {source} cannot be used"))
 }
 
 /// The context to use, which must be there: without this check the words would be about a missing cluster.
@@ -128,20 +159,30 @@ mod tests {
 
     #[test]
     fn the_places_are_tried_in_order() {
-        let (ours, theirs) = (OURS, "/home/me/.kube/config");
-        type Row<'a> = (&'a str, Option<&'a str>, bool, &'a [&'a str], Option<Source>);
-        let rows: [Row<'_>; 6] = [
-            ("a flag wins over everything", Some("/x"), true, &[ours, theirs], file("/x")),
-            ("a flag is taken at its word", Some("/missing"), false, &[ours], file("/missing")),
-            ("the environment comes second", None, true, &[ours, theirs], Some(Source::Environment)),
-            ("then what `up` left here", None, false, &[ours, theirs], file(ours)),
-            ("then what kubectl uses", None, false, &[theirs], file(theirs)),
-            ("else there is none", None, false, &[], None),
+        let (ours, theirs, token) = (OURS, "/home/me/.kube/config", POD_TOKEN);
+        type Row<'a> = (&'a str, Option<&'a str>, bool, bool, &'a [&'a str], Option<Source>);
+        let rows: [Row<'_>; 9] = [
+            ("a flag wins over everything", Some("/x"), true, true, &[ours, theirs, token], file("/x")),
+            ("a flag is taken at its word", Some("/missing"), false, true, &[ours, token], file("/missing")),
+            (
+                "the environment comes second",
+                None,
+                true,
+                true,
+                &[ours, theirs, token],
+                Some(Source::Environment),
+            ),
+            ("then what `up` left here", None, false, true, &[ours, theirs, token], file(ours)),
+            ("then what kubectl uses", None, false, true, &[theirs, token], file(theirs)),
+            ("then the pod's own", None, false, true, &[token], Some(Source::Pod)),
+            ("a token alone makes no pod", None, false, false, &[token], None),
+            ("nor does an address alone", None, false, true, &[], None),
+            ("else there is none", None, false, false, &[], None),
         ];
-        for (sentence, flag, environment, there, wanted) in rows {
+        for (sentence, flag, kubeconfig, pod_host, there, wanted) in rows {
             let exists = |path: &Path| there.iter().any(|known| Path::new(known) == path);
-            let found = source(flag.map(Path::new), environment, Some(Path::new("/home/me")), exists);
-            assert_eq!(found, wanted, "{sentence}");
+            let surroundings = Surroundings { kubeconfig, pod_host, home: Some(Path::new("/home/me")) };
+            assert_eq!(source(flag.map(Path::new), &surroundings, exists), wanted, "{sentence}");
         }
     }
 }

@@ -8,24 +8,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use axum::Router;
-use axum::http::StatusCode;
-use axum::routing::get;
+use bellwether_api::{Definition, Place};
 use bellwether_apiserver::pki::Pki;
 use bellwether_apiserver::{ApiServer, HUB, Identity, TlsSettings};
 use bellwether_clock::SystemClock;
+use bellwether_runtime::{Context, Health, Leadership, Metrics, Shutdown, http};
 use bellwether_simulator::Simulator;
 use bellwether_store::OpenError;
+use futures::{StreamExt as _, TryStreamExt as _};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cli::{ApiserverArgs, UpArgs};
+use crate::controllers::ControllerArgs;
+use crate::crds;
 use crate::endpoints::{Addresses, Endpoints};
 use crate::kubeconfig;
 use crate::signals::StopSignals;
+use crate::target::Target;
 
 /// How long a clean stop may take.
 const STOP: Duration = Duration::from_secs(5);
+/// How long controllers may take to get going before the server says that it is up.
+const SETTLE: Duration = Duration::from_secs(2);
+/// How many clusters are set up at the same time.
+const AT_ONCE: usize = 16;
 
 /// What is served, whichever command asked for it.
 struct Plan {
@@ -34,6 +41,7 @@ struct Plan {
     http: Option<SocketAddr>,
     clusters: Vec<String>,
     simulation: Option<Simulation>,
+    controllers: Option<ControllerArgs>,
 }
 
 /// How workloads are simulated on every cluster.
@@ -63,6 +71,7 @@ pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
         http: Some(arguments.http),
         clusters,
         simulation: (!arguments.no_demo).then_some(Simulation { delay: arguments.simulate_delay }),
+        controllers: Some(arguments.controllers),
     })
 }
 
@@ -73,6 +82,7 @@ pub(crate) fn run_apiserver(arguments: ApiserverArgs) -> anyhow::Result<()> {
         http: None,
         clusters: arguments.logical_clusters,
         simulation: None,
+        controllers: None,
     })
 }
 
@@ -96,13 +106,14 @@ async fn serve(plan: Plan, begun: Instant) -> anyhow::Result<()> {
         () = stop.next() => None,
         reason = running.server.failed() => Some(reason),
     };
-    let Running { server, serving, simulators, published, held: _held } = running;
+    let Running { server, serving, simulators, process, published, held: _held } = running;
     drop((published, simulators));
     if let Some(reason) = failure {
         anyhow::bail!("the store failed and must be restarted to be sure of its state: {reason}");
     }
     eprintln!("Stopping; press Ctrl-C again to stop at once.");
     let stopped = async {
+        process.shutdown.finish().await;
         server.stop().await;
         let _ = serving.await;
     };
@@ -118,6 +129,7 @@ struct Running {
     server: ApiServer,
     serving: JoinHandle<()>,
     simulators: JoinSet<()>,
+    process: Process,
     published: Endpoints,
     /// Lets the next server in when dropped.
     held: File,
@@ -137,6 +149,10 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
         ApiServer::durable(dir).clusters(plan.clusters.clone()).ca_certificate(&pki.ca).start().await?;
     let simulators =
         plan.simulation.map(|simulation| simulation.start(&server, &plan.clusters)).unwrap_or_default();
+    let process = Process::of(&server);
+    if let Some(controllers) = &plan.controllers {
+        process.run_controllers(&server, &plan.clusters, controllers).await?;
+    }
     let url = format!("https://{}", reachable(kubernetes.local_addr()?));
     kubeconfig::write(&dir.join("kubeconfig"), &url, &plan.clusters, &pki)?;
 
@@ -148,12 +164,82 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
     let mut addresses = Addresses { kubernetes: url, http: None };
     if let Some(listener) = http {
         addresses.http = Some(format!("http://{}", reachable(listener.local_addr()?)));
-        let routes = http_routes(server.clone());
+        let routes = http::routes(process.health.clone(), process.metrics.clone());
         tokio::spawn(async move { axum::serve(listener, routes).await });
     }
     let published = Endpoints::publish(dir.join("endpoints.json"), &addresses)?;
     greet(dir, &addresses, &plan.clusters, begun.elapsed());
-    Ok(Running { server, serving, simulators, published, held })
+    Ok(Running { server, serving, simulators, process, published, held })
+}
+
+/// What the controllers of all clusters share, and what is said of them.
+#[derive(Default)]
+struct Process {
+    metrics: Metrics,
+    health: Health,
+    shutdown: Shutdown,
+}
+
+impl Process {
+    fn of(server: &ApiServer) -> Self {
+        let process = Self::default();
+        let server = server.clone();
+        process.health.ask("the store", move || server.trouble());
+        process
+    }
+
+    /// Brings our definitions to the hub and every spoke, and starts the controllers there. They are under way when
+    /// this returns, so that the first thing a person does finds them at work.
+    async fn run_controllers(
+        &self,
+        server: &ApiServer,
+        spokes: &[String],
+        controllers: &ControllerArgs,
+    ) -> anyhow::Result<()> {
+        let names = std::iter::once(HUB).chain(spokes.iter().map(String::as_str));
+        let ready = names.map(|name| self.run_controllers_of(server, name, controllers));
+        futures::stream::iter(ready).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        let well = async {
+            while !self.health.troubles().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        // One that takes longer says so at /readyz.
+        let _ = tokio::time::timeout(SETTLE, well).await;
+        Ok(())
+    }
+
+    async fn run_controllers_of(
+        &self,
+        server: &ApiServer,
+        cluster: &str,
+        controllers: &ControllerArgs,
+    ) -> anyhow::Result<()> {
+        let definitions: Vec<Definition> = bellwether_api::crds()
+            .into_iter()
+            .filter(|definition| belongs(definition.place, cluster))
+            .collect();
+        let installer = server.client(cluster, Identity::controller("definition-installer"));
+        crds::provide(&Target::in_process(installer, cluster), &definitions).await?;
+        controllers.start(|controller| Context {
+            client: server.client(cluster, Identity::controller(controller.name())),
+            cluster: cluster.into(),
+            clock: Arc::new(SystemClock),
+            leadership: Leadership::alone(),
+            metrics: self.metrics.clone(),
+            health: self.health.clone(),
+            shutdown: self.shutdown.clone(),
+        });
+        Ok(())
+    }
+}
+
+fn belongs(place: Place, cluster: &str) -> bool {
+    match place {
+        Place::Hub => cluster == HUB,
+        Place::Spokes => cluster != HUB,
+        Place::EveryCluster => true,
+    }
 }
 
 async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
@@ -193,24 +279,11 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-fn http_routes(server: ApiServer) -> Router {
-    let ready = move || {
-        let server = server.clone();
-        async move {
-            match server.trouble() {
-                None => (StatusCode::OK, "ok\n".to_owned()),
-                Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {trouble}\n")),
-            }
-        }
-    };
-    Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready))
-}
-
 fn greet(dir: &Path, addresses: &Addresses, clusters: &[String], took: Duration) {
     println!("Bellwether is up after {:.2} s.\n", took.as_secs_f64());
     println!("  Kubernetes API  {}  ({})", addresses.kubernetes, summary(clusters));
     if let Some(http) = &addresses.http {
-        println!("  HTTP            {http}  (/healthz, /readyz)");
+        println!("  HTTP            {http}  (/healthz, /readyz, /metrics)");
     }
     println!("  Data            {}\n", dir.display());
     println!("Next, in another terminal:\n");

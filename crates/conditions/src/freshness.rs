@@ -39,14 +39,19 @@ impl Beat {
     pub fn observe(previous: Option<Beat>, stamp: Timestamp, now: Timestamp) -> Beat {
         match previous {
             Some(beat) if beat.stamp == stamp => beat,
-            Some(_) => Beat { stamp, seen: now, sight: Sight::Arrived },
+            Some(_) => Beat::arrived(stamp, now),
             None => Beat { stamp, seen: now, sight: Sight::Found },
         }
     }
 
+    /// A stamp that the observer saw come where none was before, at `now`.
+    pub fn arrived(stamp: Timestamp, now: Timestamp) -> Beat {
+        Beat { stamp, seen: now, sight: Sight::Arrived }
+    }
+
     /// A sign of life that the observer itself has witnessed or given, on its own clock.
     pub fn witnessed(at: Timestamp) -> Beat {
-        Beat { stamp: at, seen: at, sight: Sight::Arrived }
+        Beat::arrived(at, at)
     }
 }
 

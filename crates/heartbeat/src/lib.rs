@@ -6,6 +6,9 @@
 
 #[cfg(feature = "controllers")]
 pub mod addon;
+#[cfg(feature = "controllers")]
+pub mod checker;
+pub mod client;
 pub mod duration;
 mod period;
 pub mod vocabulary;

@@ -42,8 +42,8 @@ impl Period {
     pub const DEFAULT: Duration = Duration::from_secs(10);
     /// The default as it is written.
     pub const DEFAULT_TEXT: &str = "10s";
-    const SHORTEST: Duration = Duration::from_secs(1);
-    const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+    pub(crate) const SHORTEST: Duration = Duration::from_secs(1);
+    pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
     /// The period of an instance whose spec has this text.
     pub fn of(text: Option<&str>) -> Self {

@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+/// Says what troubles a part, when asked.
+type Question = Box<dyn Fn() -> Option<String> + Send>;
+
 /// The parts of a process and their troubles. Clones are the same.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Health {
     troubles: Arc<Mutex<BTreeMap<String, Option<String>>>>,
+    questions: Arc<Mutex<Vec<(String, Question)>>>,
 }
 
 impl Health {
@@ -19,10 +23,24 @@ impl Health {
         part
     }
 
+    /// A part that does not tell of its troubles by itself, but says them when asked.
+    pub fn ask(&self, name: impl Into<String>, question: impl Fn() -> Option<String> + Send + 'static) {
+        self.questions.lock().push((name.into(), Box::new(question)));
+    }
+
     /// The parts in trouble, each with its words.
     pub fn troubles(&self) -> Vec<(String, String)> {
+        let questions = self.questions.lock();
+        let asked = questions.iter().filter_map(|(name, question)| Some((name.clone(), question()?)));
         let troubles = self.troubles.lock();
-        troubles.iter().filter_map(|(name, words)| Some((name.clone(), words.clone()?))).collect()
+        let told = troubles.iter().filter_map(|(name, words)| Some((name.clone(), words.clone()?)));
+        asked.chain(told).collect()
+    }
+}
+
+impl std::fmt::Debug for Health {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_map().entries(self.troubles()).finish()
     }
 }
 
@@ -71,5 +89,7 @@ mod tests {
         assert_eq!(health.troubles(), [("checker".into(), "no answer".into())]);
         drop(part);
         assert!(health.troubles().is_empty());
+        health.ask("store", || Some("the disk is full".into()));
+        assert_eq!(health.troubles(), [("store".into(), "the disk is full".into())]);
     }
 }

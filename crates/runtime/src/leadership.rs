@@ -46,6 +46,12 @@ impl Leadership {
         Self { held, _alone: Some(Arc::new(sender)) }
     }
 
+    /// As somebody else decides and tells, by the sender: false at first. When that is dropped, it stays as it is.
+    pub fn by_hand() -> (watch::Sender<bool>, Self) {
+        let (sender, held) = watch::channel(false);
+        (sender, Self { held, _alone: None })
+    }
+
     /// By election among all who want the same lease, from now to the shutdown, at which it is let go.
     pub fn elected(client: Client, election: Election, shutdown: &Shutdown) -> Self {
         let (sender, held) = watch::channel(false);

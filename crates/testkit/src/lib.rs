@@ -17,11 +17,13 @@ mod cluster;
 pub mod embedded;
 pub mod real;
 mod request;
+mod tap;
 mod wait;
 mod watch;
 
 pub use bellwether_clock::SteadyClock;
 pub use cluster::{Cluster, Flavour};
 pub use request::{Answer, Call};
+pub use tap::{Sent, Tap};
 pub use wait::{PATIENCE, eventually, on_paused_time, on_real_time};
 pub use watch::{Event, WatchStream};

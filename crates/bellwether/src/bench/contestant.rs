@@ -18,6 +18,8 @@ use crate::endpoints::Addresses;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a starting server is asked.
 const GLANCE: Duration = Duration::from_millis(2);
+/// Where a server of ours keeps its data, in the directory that is made for it.
+const DATA: &str = "data";
 
 #[derive(Clone, Debug)]
 pub(crate) enum Contestant {
@@ -30,7 +32,7 @@ pub(crate) enum Contestant {
 pub(crate) struct Contender {
     // Dropped in this order: nobody writes to the directory when it is removed.
     processes: Vec<Process>,
-    _dir: TempDir,
+    dir: TempDir,
     pub(crate) access: Access,
     /// From the start of the process to a good /readyz.
     pub(crate) ready_after: Duration,
@@ -40,6 +42,16 @@ impl Contender {
     /// The memory of all its processes, in bytes.
     pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
         self.processes.iter().map(Process::resident_bytes).sum()
+    }
+
+    /// The time that all its processes have spent on processors.
+    pub(crate) fn cpu_time(&self) -> anyhow::Result<Duration> {
+        self.processes.iter().map(Process::cpu_time).sum()
+    }
+
+    /// The kubeconfig that a server of ours has left.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.dir.path().join(DATA).join("kubeconfig")
     }
 }
 
@@ -61,7 +73,7 @@ impl Contestant {
 }
 
 async fn start_ours(dir: TempDir) -> anyhow::Result<Contender> {
-    let data = dir.path().join("data");
+    let data = dir.path().join(DATA);
     let program = std::env::current_exe().context("cannot find this program")?;
     let arguments = ["run", "apiserver", "--listen", "127.0.0.1:0", "--data-dir"].map(str::to_owned);
     let arguments = [&arguments[..], &[data.display().to_string()]].concat();
@@ -75,7 +87,7 @@ async fn start_ours(dir: TempDir) -> anyhow::Result<Contender> {
         Credentials { ca: read("ca.crt")?, certificate: read("admin.crt")?, key: read("admin.key")? };
     let access = Access::new(address, &credentials)?;
     until_some(&mut process, async || ready(&access).await.ok()).await?;
-    Ok(Contender { processes: vec![process], _dir: dir, access, ready_after: begun.elapsed() })
+    Ok(Contender { processes: vec![process], dir, access, ready_after: begun.elapsed() })
 }
 
 async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Contender> {
@@ -121,7 +133,7 @@ async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Contend
     )?;
     until_some(&mut apiserver, async || ready(&access).await.ok()).await?;
     let ready_after = begun.elapsed();
-    Ok(Contender { processes: vec![apiserver, etcd], _dir: dir, access, ready_after })
+    Ok(Contender { processes: vec![apiserver, etcd], dir, access, ready_after })
 }
 
 /// Certificates for a kube-apiserver, and an administrator as it knows one.

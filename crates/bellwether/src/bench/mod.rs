@@ -1,9 +1,10 @@
-//! `bellwether bench apiserver`: which loads, in which order, for whom. How a load is made is in the files beside.
+//! `bellwether bench`: which loads, in which order, for whom. How a load is made is in the files beside.
 
 mod connection;
 mod contestant;
 mod definitions;
 mod fanout;
+pub(crate) mod heartbeat;
 mod load;
 mod process;
 mod report;
@@ -78,21 +79,29 @@ impl Plan {
 }
 
 pub(crate) fn run(arguments: &BenchArgs) -> anyhow::Result<()> {
+    let report = interruptible(measure(arguments))?;
+    print(&report, &notes(arguments), arguments.output);
+    Ok(())
+}
+
+/// Runs a measurement to its end, or until somebody has had enough of it.
+fn interruptible<T>(measurement: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(async {
+    runtime.block_on(async {
         let mut stop = StopSignals::listen()?;
         tokio::select! {
-            report = measure(arguments) => report,
+            measured = measurement => measured,
             // Dropping the measurement ends the servers and removes their directories.
             () = stop.next() => anyhow::bail!("interrupted; nothing was left behind"),
         }
-    })?;
-    let notes = notes(arguments);
-    match arguments.output {
-        Output::Table => print!("{}", report.table(&notes)),
-        Output::Json => println!("{:#}", report.json(&notes)),
+    })
+}
+
+fn print(report: &Report, notes: &[String], output: Output) {
+    match output {
+        Output::Table => print!("{}", report.table(notes)),
+        Output::Json => println!("{:#}", report.json(notes)),
     }
-    Ok(())
 }
 
 async fn measure(arguments: &BenchArgs) -> anyhow::Result<Report> {
@@ -154,7 +163,7 @@ impl Progress {
 async fn round_of(contestant: &Contestant, plan: &Plan, progress: &Progress) -> anyhow::Result<Vec<Figure>> {
     progress.step("start");
     let contender = contestant.start().await?;
-    let mut figures = Figures(Vec::new());
+    let mut figures = Figures::default();
     figures.add("start to /readyz", Unit::Milliseconds, contender.ready_after.as_secs_f64() * 1000.0);
     make_namespace(&mut contender.access.connect().await?, NAMESPACE).await?;
 
@@ -244,6 +253,7 @@ async fn measure_watches(
 }
 
 /// The figures of a round in the making.
+#[derive(Default)]
 struct Figures(Vec<Figure>);
 
 impl Figures {

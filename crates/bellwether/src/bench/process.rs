@@ -1,8 +1,9 @@
-//! A server as a child process: it does not outlive us, and says how much memory it holds.
+//! A server as a child process: it does not outlive us, and says how much memory it holds and how long it has worked.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -40,6 +41,18 @@ impl Process {
         let lines: Vec<&str> = log.lines().collect();
         let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default().join("\n");
         anyhow::bail!("{} ended with {status}:\n{last}", self.program.display())
+    }
+
+    /// The time that it has spent on processors.
+    pub(crate) fn cpu_time(&self) -> anyhow::Result<Duration> {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let stat = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read {path}; work is measured on Linux only"))?;
+        // The name comes first, in parentheses, and may hold anything.
+        let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
+        let ticks =
+            fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+        Ok(Duration::from_secs(ticks) / u32::try_from(rustix::param::clock_ticks_per_second())?)
     }
 
     /// The memory that it holds, in bytes.

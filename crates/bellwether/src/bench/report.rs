@@ -12,6 +12,9 @@ pub(crate) enum Unit {
     PerSecond,
     Megabytes,
     Kilobytes,
+    Seconds,
+    Percent,
+    Count,
 }
 
 impl Unit {
@@ -21,13 +24,21 @@ impl Unit {
             Self::PerSecond => "/s",
             Self::Megabytes => "MB",
             Self::Kilobytes => "KB",
+            Self::Seconds => "s",
+            Self::Percent => "%",
+            Self::Count => "",
         }
     }
 
     fn more_is_better(self) -> bool {
         match self {
             Self::PerSecond => true,
-            Self::Milliseconds | Self::Megabytes | Self::Kilobytes => false,
+            Self::Milliseconds
+            | Self::Megabytes
+            | Self::Kilobytes
+            | Self::Seconds
+            | Self::Percent
+            | Self::Count => false,
         }
     }
 }
@@ -132,7 +143,11 @@ impl Report {
 }
 
 fn amount(value: Option<f64>, unit: Unit) -> String {
-    value.map_or("–".to_owned(), |value| format!("{} {}", number(value), unit.symbol()))
+    let words = |value: f64| match unit {
+        Unit::Count => format!("{value:.0}"),
+        unit => format!("{} {}", number(value), unit.symbol()),
+    };
+    value.map_or("–".to_owned(), words)
 }
 
 /// Three digits that mean something.

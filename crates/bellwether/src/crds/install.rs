@@ -109,6 +109,21 @@ async fn late(api: &Api<CustomResourceDefinition>, name: &str, timeout: Duration
     NotDone::Late(format!("{name} was not established within {timeout:?}: {why}"))
 }
 
+/// Brings definitions to a server of our own, which serves a kind with its definition, so that nothing is waited for.
+/// One that somebody else installed stays.
+pub(crate) async fn provide(target: &Target, definitions: &[Definition]) -> anyhow::Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(target.client.clone());
+    for definition in definitions {
+        match install(target, &api, definition, Permission::OursOnly).await {
+            Err(error) if matches!(error.downcast_ref(), Some(NotDone::Refused(_))) => {
+                tracing::warn!("{target}: {} is somebody else's and stays as it is", definition.name());
+            }
+            installed => _ = installed?,
+        }
+    }
+    Ok(())
+}
+
 async fn refuse_foreign(
     target: &Target,
     api: &Api<CustomResourceDefinition>,

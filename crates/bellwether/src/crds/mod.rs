@@ -6,6 +6,8 @@ use std::io::{ErrorKind, Write as _};
 
 use bellwether_api::Definition;
 
+pub(crate) use self::install::provide;
+
 use self::install::Permission;
 use crate::cli::CrdsArgs;
 use crate::target::Target;

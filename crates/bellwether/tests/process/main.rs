@@ -8,6 +8,9 @@ mod crash;
 mod crds;
 mod demo;
 #[cfg(feature = "real-kubernetes")]
+mod go_clients;
+mod heartbeat;
+#[cfg(feature = "real-kubernetes")]
 mod kubectl;
 mod server;
 mod start;

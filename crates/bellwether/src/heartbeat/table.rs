@@ -1,0 +1,252 @@
+//! Rows as text: for a person as a table, for scripts as JSON. Pure.
+
+use std::time::Duration;
+
+use comfy_table::{Table, presets};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::liveness::{Row, State};
+
+/// What the table has to fit in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) lines: usize,
+    pub(super) columns: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Colour {
+    Plain,
+    ByState,
+}
+
+const HEADER: [&str; 7] = ["NAMESPACE", "NAME", "LAST HEARTBEAT", "AGE", "PERIOD", "STATE", "REASON"];
+const STATE_COLUMN: &str = "STATE";
+
+/// A line for each row below a header; in a frame only as many as fit, with a word on the rest.
+pub(super) fn lines(rows: &[Row], zone: &TimeZone, frame: Option<Frame>, colour: Colour) -> Vec<String> {
+    if rows.is_empty() {
+        return vec!["There are no AddonInstances.".to_owned()];
+    }
+    // The header, and if there is not enough room, the word on the rest.
+    let room = frame.map_or(usize::MAX, |frame| frame.lines.saturating_sub(1).max(1));
+    let shown = if rows.len() <= room { rows.len() } else { room.saturating_sub(1) };
+    let shown_rows = rows.get(..shown).unwrap_or(rows);
+
+    let mut lines = plain(shown_rows, zone);
+    let place = lines.first().and_then(|header| header.find(STATE_COLUMN)).unwrap_or(0);
+    if rows.len() > shown {
+        lines.push(format!("… and {} more", rows.len() - shown));
+    }
+    if let Some(frame) = frame {
+        lines.iter_mut().for_each(|line| *line = cut(line, frame.columns));
+    }
+    if colour == Colour::ByState {
+        for (line, row) in lines.iter_mut().skip(1).zip(shown_rows) {
+            *line = coloured(line, place, row.state);
+        }
+    }
+    lines
+}
+
+/// How many there are of each state.
+pub(super) fn summary(rows: &[Row]) -> String {
+    let counts: Vec<String> = State::ALL
+        .into_iter()
+        .map(|state| (state, rows.iter().filter(|row| row.state == state).count()))
+        .filter(|(_, count)| *count > 0)
+        .map(|(state, count)| format!("{count} {}", state.word()))
+        .collect();
+    match rows.len() {
+        0 => "no AddonInstances".to_owned(),
+        1 => format!("1 AddonInstance: {}", counts.join(", ")),
+        many => format!("{many} AddonInstances: {}", counts.join(", ")),
+    }
+}
+
+pub(super) fn json(row: &Row) -> Value {
+    json!({
+        "namespace": row.namespace,
+        "name": row.name,
+        "lastHeartbeatTime": row.stamp,
+        "ageSeconds": row.age.map(|age| age.as_secs()),
+        "periodSeconds": row.effective_period.as_secs_f64(),
+        "state": row.state.word(),
+        "reason": row.reason,
+        "message": row.message,
+    })
+}
+
+/// The state, and why, where there is a reason.
+pub(super) fn state_in_words(state: State, reason: &str) -> String {
+    if reason.is_empty() { state.word().to_owned() } else { format!("{} ({reason})", state.word()) }
+}
+
+fn plain(rows: &[Row], zone: &TimeZone) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(HEADER);
+    for row in rows {
+        table.add_row([
+            row.namespace.clone(),
+            row.name.clone(),
+            row.stamp.map_or("-".to_owned(), |stamp| date(stamp, zone)),
+            row.age.map_or("-".to_owned(), age),
+            row.period.clone(),
+            row.state.word().to_owned(),
+            if row.reason.is_empty() { "-".to_owned() } else { row.reason.clone() },
+        ]);
+    }
+    // Every cell has a space before it, the first of a line too.
+    table.trim_fmt().lines().map(|line| line.strip_prefix(' ').unwrap_or(line).to_owned()).collect()
+}
+
+fn date(stamp: Timestamp, zone: &TimeZone) -> String {
+    stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// The two largest units.
+fn age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{minutes}m{}s", seconds % 60),
+        3_600..86_400 => format!("{hours}h{minutes}m"),
+        _ => format!("{days}d{hours}h"),
+    }
+}
+
+fn cut(line: &str, columns: usize) -> String {
+    console::truncate_str(line, columns, "…").into_owned()
+}
+
+/// Colours the word of the state, which begins at a place that a cut line may not have.
+fn coloured(line: &str, place: usize, state: State) -> String {
+    let code = match state {
+        State::Silent | State::Down => 31,
+        State::Late | State::Unknown => 33,
+        State::Never => 2,
+        State::Alive => 32,
+    };
+    let Some((before, rest)) = line.split_at_checked(place) else { return line.to_owned() };
+    match rest.strip_prefix(state.word()) {
+        Some(after) => format!("{before}\u{1b}[{code}m{}\u{1b}[0m{after}", state.word()),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, state: State, reason: &str) -> Row {
+        let stamp = (state != State::Never).then(|| "2024-05-01T10:00:00Z".parse().unwrap());
+        Row {
+            namespace: "reference-addon".into(),
+            name: name.into(),
+            stamp,
+            age: stamp.map(|_| Duration::from_secs(72)),
+            period: "10s".into(),
+            effective_period: Duration::from_secs(10),
+            state,
+            reason: reason.into(),
+            message: String::new(),
+        }
+    }
+
+    fn three() -> [Row; 3] {
+        [
+            row("addon-instance", State::Silent, "HeartbeatTimeout"),
+            row("b", State::Never, ""),
+            row("c", State::Alive, "ComponentsUp"),
+        ]
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_row() {
+        let lines = lines(&three(), &TimeZone::UTC, None, Colour::Plain);
+        let words: Vec<Vec<&str>> = lines
+            .iter()
+            .map(|line| line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect())
+            .collect();
+        assert_eq!(
+            words,
+            [
+                HEADER.to_vec(),
+                vec![
+                    "reference-addon",
+                    "addon-instance",
+                    "2024-05-01 10:00:00",
+                    "1m12s",
+                    "10s",
+                    "Silent",
+                    "HeartbeatTimeout"
+                ],
+                vec!["reference-addon", "b", "-", "-", "10s", "Never", "-"],
+                vec!["reference-addon", "c", "2024-05-01 10:00:00", "1m12s", "10s", "Alive", "ComponentsUp"],
+            ],
+            "{lines:#?}"
+        );
+    }
+
+    #[test]
+    fn nothing_to_show_is_said() {
+        assert_eq!(lines(&[], &TimeZone::UTC, None, Colour::ByState), ["There are no AddonInstances."]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let rows: Vec<Row> = (0..217).map(|number| row(&format!("n{number}"), State::Alive, "")).collect();
+        for (height, shown, last) in [
+            (300, 218, None),
+            (218, 218, None),
+            (217, 217, Some("… and 2 more")),
+            (5, 5, Some("… and 214 more")),
+            (2, 2, Some("… and 217 more")),
+            (0, 2, Some("… and 217 more")),
+        ] {
+            let frame = Frame { lines: height, columns: 200 };
+            let lines = lines(&rows, &TimeZone::UTC, Some(frame), Colour::Plain);
+            assert_eq!(lines.len(), shown, "{height}");
+            if let Some(last) = last {
+                assert_eq!(lines.last().unwrap(), last, "{height}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_frame() {
+        for columns in [10, 40, 70, 80, 200] {
+            let frame = Frame { lines: 10, columns };
+            for line in lines(&three(), &TimeZone::UTC, Some(frame), Colour::ByState) {
+                assert!(console::measure_text_width(&line) <= columns, "{columns}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_state_has_a_colour() {
+        let lines = lines(&three(), &TimeZone::UTC, None, Colour::ByState);
+        assert!(lines[1].contains("\u{1b}[31mSilent\u{1b}[0m"), "{:?}", lines[1]);
+        assert!(lines[3].contains("\u{1b}[32mAlive\u{1b}[0m"), "{:?}", lines[3]);
+    }
+
+    #[test]
+    fn the_summary_counts_the_worst_first() {
+        assert_eq!(summary(&three()), "3 AddonInstances: 1 Silent, 1 Never, 1 Alive");
+        assert_eq!(summary(&three()[2..]), "1 AddonInstance: 1 Alive");
+        assert_eq!(summary(&[]), "no AddonInstances");
+    }
+
+    #[test]
+    fn ages_have_two_units() {
+        let rows =
+            [(0, "0s"), (59, "59s"), (60, "1m0s"), (3_599, "59m59s"), (3_660, "1h1m"), (90_000, "1d1h")];
+        for (seconds, wanted) in rows {
+            assert_eq!(age(Duration::from_secs(seconds)), wanted);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Add-ons written in Go: their client library (controller-runtime) against this server and against real Kubernetes.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use bellwether_testkit::real;
+
+use crate::server::{Server, bellwether, run, up};
+
+const BUILD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/go/build");
+
+#[test]
+fn go_clients_beat_on_this_server() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("data");
+    let _server = Server::start(&dir, up(&dir).args(["--spokes", "0"]));
+    all_pass(&dir.join("kubeconfig"), &[]);
+}
+
+#[test]
+fn go_clients_beat_on_real_kubernetes() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    all_pass(&runtime.block_on(real::kubeconfig("go")), &[]);
+}
+
+/// Runs all Go tests. Where a heartbeat checker runs in the cluster, BELLWETHER_CHECKER=1 adds the test of timeouts.
+fn all_pass(kubeconfig: &Path, environment: &[(&str, &str)]) {
+    let installed = run(bellwether(["crds", "--install", "--kubeconfig"]).arg(kubeconfig));
+    assert_eq!(installed.code, Some(0), "{}", installed.stderr);
+    let tests = Command::new(program())
+        .arg("-test.v")
+        .env("KUBECONFIG", kubeconfig)
+        .env_remove("BELLWETHER_CHECKER")
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&tests.stdout);
+    assert!(tests.status.success(), "{said}\n{}", String::from_utf8_lossy(&tests.stderr));
+    assert!(
+        said.contains("--- PASS: TestAPulseArrivesAndAStaleCopyConflicts"),
+        "the tests were run:\n{said}"
+    );
+}
+
+/// Builds the Go tests, unless they are built already.
+fn program() -> String {
+    let built = Command::new(BUILD).stdin(Stdio::null()).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    String::from_utf8(built.stdout).unwrap().trim_end().to_owned()
+}

@@ -1,0 +1,235 @@
+//! The checker: notices when an add-on falls silent, and when it is back.
+//!
+//! `decide` is what to say, `index` what is known and when to look again, both pure; `instance` is the wire. This module
+//! watches and writes. In steady state it does neither reads nor writes: a beat moves a deadline, and that is all.
+
+mod decide;
+mod index;
+mod instance;
+mod metrics;
+mod visit;
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether_clock::{Clock as _, SteadyClock};
+use bellwether_runtime::{Agenda, Backoff, Context, Growth, Part};
+use futures::{Stream, StreamExt as _};
+use jiff::Timestamp;
+use kube::Api;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+pub use decide::NeverBeaten;
+pub use index::Settings;
+
+use self::index::{Finding, Index, Key};
+use self::instance::Instance;
+use self::metrics::Counts;
+use self::visit::{Outcome, Visitor};
+
+/// The name of the controller, in logs, health and metrics.
+pub const NAME: &str = "heartbeat-checker";
+/// How many instances are visited at the same time.
+const CONCURRENCY: usize = 32;
+/// How long to leave an instance alone after a visit failed. A timeout must not wait long for the API to come back.
+const RETRY: Growth = Growth { first: Duration::from_millis(250), most: Duration::from_secs(5) };
+
+/// Watches the AddonInstances of a cluster and judges them, until the shutdown. A copy that does not lead watches all
+/// the same, so that it has seen who beats when its time comes.
+pub async fn run(context: Context, settings: Settings) {
+    let part = context.health.part(format!("{NAME} of {}", context.cluster));
+    let instances = watcher(Api::<Instance>::all(context.client.clone()), watcher::Config::default())
+        .default_backoff()
+        .modify(|instance| instance.metadata.managed_fields = None);
+    Checker::new(context, settings, part).run(std::pin::pin!(instances)).await;
+}
+
+struct Checker {
+    context: Context,
+    part: Part,
+    /// The time by which beats are judged: set when the checker starts, and then never stepped, whatever happens to the
+    /// clock of the machine.
+    steady: SteadyClock,
+    index: Arc<Mutex<Index>>,
+    /// When to judge which instance again.
+    agenda: Agenda<Key>,
+    /// Who has to be visited, in the order in which it was noticed.
+    queue: VecDeque<Key>,
+    queued: HashSet<Key>,
+    visited: HashSet<Key>,
+    visits: JoinSet<(Key, Result<Outcome, visit::Error>)>,
+    visitor: Arc<Visitor>,
+    backoff: Backoff<Key>,
+    counts: Arc<Counts>,
+    /// What a list that is under way has not shown yet.
+    unconfirmed: HashSet<Key>,
+    leads: bool,
+}
+
+impl Checker {
+    fn new(context: Context, settings: Settings, part: Part) -> Self {
+        let steady = SteadyClock::starting_at(context.clock.now());
+        let index = Arc::new(Mutex::new(Index::new(settings)));
+        let counts = Arc::new(Counts::of(&context.metrics, &context.cluster));
+        let visitor = Visitor::new(&context, index.clone(), steady, counts.clone());
+        Self {
+            context,
+            part,
+            steady,
+            index,
+            agenda: Agenda::default(),
+            queue: VecDeque::new(),
+            queued: HashSet::new(),
+            visited: HashSet::new(),
+            visits: JoinSet::new(),
+            visitor: Arc::new(visitor),
+            backoff: Backoff::new(RETRY),
+            counts,
+            unconfirmed: HashSet::new(),
+            leads: false,
+        }
+    }
+
+    async fn run(
+        mut self,
+        mut instances: impl Stream<Item = watcher::Result<watcher::Event<Instance>>> + Unpin,
+    ) {
+        let end = self.context.shutdown.begun();
+        let mut end = std::pin::pin!(end);
+        let leadership = self.context.leadership.clone();
+        loop {
+            tokio::select! {
+                () = &mut end => break,
+                Some(event) = instances.next() => self.take_in(event),
+                key = self.agenda.next() => self.review(key),
+                Some(done) = self.visits.join_next() => self.conclude(done),
+                () = leadership.held(), if !self.leads => self.leads = true,
+                () = leadership.lost(), if self.leads => self.leads = false,
+            }
+            self.visit();
+        }
+        // What was begun is finished.
+        while self.visits.join_next().await.is_some() {}
+    }
+
+    fn take_in(&mut self, event: watcher::Result<watcher::Event<Instance>>) {
+        match event {
+            Ok(event) => {
+                self.part.well();
+                self.handle(event);
+                self.counts.census(&self.index.lock().census());
+            }
+            Err(error) => {
+                // The watch begins again by itself, after a while.
+                tracing::debug!("{NAME} of {}: {error}", self.context.cluster);
+                self.part.trouble(error.to_string());
+            }
+        }
+    }
+
+    fn handle(&mut self, event: watcher::Event<Instance>) {
+        match event {
+            watcher::Event::Init => self.unconfirmed = self.index.lock().keys().cloned().collect(),
+            watcher::Event::InitApply(instance) => {
+                self.unconfirmed.remove(&Key::of(&instance));
+                self.observe(&instance);
+            }
+            watcher::Event::Apply(instance) => self.observe(&instance),
+            watcher::Event::Delete(instance) => self.forget(&Key::of(&instance)),
+            watcher::Event::InitDone => {
+                for key in std::mem::take(&mut self.unconfirmed) {
+                    self.forget(&key);
+                }
+            }
+        }
+    }
+
+    fn observe(&mut self, instance: &Instance) {
+        let found = self.index.lock().observe(instance, self.steady.now());
+        match found {
+            Some(finding) => self.act_on(Key::of(instance), &finding),
+            None if instance.metadata.deletion_timestamp.is_some() => self.forget(&Key::of(instance)),
+            None => {}
+        }
+    }
+
+    fn review(&mut self, key: Key) {
+        let found = self.index.lock().review(&key, self.steady.now());
+        if let Some(finding) = found {
+            self.act_on(key, &finding);
+            self.counts.census(&self.index.lock().census());
+        }
+    }
+
+    fn act_on(&mut self, key: Key, finding: &Finding) {
+        if finding.recovered {
+            self.counts.recovered();
+        }
+        if finding.wants_a_visit() && self.queued.insert(key.clone()) {
+            self.queue.push_back(key.clone());
+        }
+        match finding.deadline {
+            Some(deadline) => self.agenda.set(key, self.instant_of(deadline)),
+            None => self.agenda.cancel(&key),
+        }
+    }
+
+    fn instant_of(&self, deadline: Timestamp) -> Instant {
+        let left = Duration::try_from(deadline.duration_since(self.steady.now())).unwrap_or_default();
+        Instant::now() + left
+    }
+
+    fn forget(&mut self, key: &Key) {
+        self.index.lock().forget(key);
+        self.agenda.cancel(key);
+        self.backoff.succeeded(key);
+    }
+
+    /// Begins visits, as many as may be under way, while this process leads.
+    fn visit(&mut self) {
+        while self.leads && self.visits.len() < CONCURRENCY {
+            // One that is being visited waits for the end of that.
+            let Some(place) = self.queue.iter().position(|key| !self.visited.contains(key)) else { return };
+            let Some(key) = self.queue.remove(place) else { return };
+            self.queued.remove(&key);
+            self.visited.insert(key.clone());
+            let visitor = self.visitor.clone();
+            self.visits.spawn(async move {
+                let outcome = visitor.visit(&key).await;
+                (key, outcome)
+            });
+        }
+    }
+
+    fn conclude(&mut self, done: Result<(Key, Result<Outcome, visit::Error>), tokio::task::JoinError>) {
+        let (key, outcome) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                // Whose it was is not known; two visits to one instance do no harm.
+                self.visited.clear();
+                return tracing::error!("a visit of {NAME} ended in a panic: {error}");
+            }
+        };
+        self.visited.remove(&key);
+        match outcome {
+            Ok(Outcome::Settled) => {
+                self.backoff.succeeded(&key);
+                self.review(key);
+            }
+            Ok(Outcome::Gone) => self.forget(&key),
+            Err(error) => {
+                let wait = self.backoff.failed(key.clone());
+                tracing::warn!(
+                    "{NAME} of {}: {key}: {error}; again in {:.1} s",
+                    self.context.cluster,
+                    wait.as_secs_f64()
+                );
+                self.agenda.set(key, Instant::now() + wait);
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Elections, on real Kubernetes: they need server-side apply.
+#![cfg(feature = "real-kubernetes")]
+
+use std::time::Duration;
+
+use bellwether_runtime::{Election, Leadership, Shutdown};
+use bellwether_testkit::{on_real_time, real};
+
+fn election(namespace: &str, candidate: &str) -> Election {
+    Election { namespace: namespace.into(), lease: "controllers".into(), candidate: candidate.into() }
+}
+
+#[test]
+fn one_of_several_leads_and_another_when_it_stops() {
+    on_real_time(async {
+        let cluster = real::cluster("elections").await;
+        let namespace = cluster.namespace().await;
+        let (one, other) = (Shutdown::default(), Shutdown::default());
+        let first = Leadership::elected(cluster.client(), election(&namespace, "one"), &one);
+        first.held().await;
+        let second = Leadership::elected(cluster.client(), election(&namespace, "other"), &other);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(first.is_held() && !second.is_held());
+
+        // It lets go of the lease at its end, so that nobody waits for the term to pass.
+        one.finish().await;
+        assert!(!first.is_held());
+        tokio::time::timeout(Duration::from_secs(30), second.held()).await.expect("the other one leads");
+        other.finish().await;
+    });
+}
+
+#[test]
+fn who_cannot_reach_the_lease_does_not_lead() {
+    on_real_time(async {
+        let cluster = real::cluster("elections").await;
+        let shutdown = Shutdown::default();
+        let nowhere = election("there-is-no-such-namespace", "one");
+        let leadership = Leadership::elected(cluster.client(), nowhere, &shutdown);
+        let early = tokio::time::timeout(Duration::from_secs(3), leadership.held()).await;
+        assert!(early.is_err(), "it leads without a lease");
+        shutdown.finish().await;
+    });
+}
