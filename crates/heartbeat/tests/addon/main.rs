@@ -13,6 +13,7 @@ mod fixture;
 mod installation;
 mod namespaces;
 mod pause;
+mod strange;
 mod traffic;
 mod validation;
 
@@ -80,6 +81,7 @@ scenarios! {
     pause::a_paused_addon_can_be_deleted,
     pause::all_addons_are_paused_together_and_a_restart_changes_nothing,
     traffic::heartbeats_cause_no_request,
+    traffic::an_addon_that_changes_meanwhile_is_read_again,
     traffic::nothing_is_written_when_nothing_changed,
     traffic::a_timeout_is_mirrored_where_that_is_asked_for,
     validation::every_new_addon_is_judged_by_the_rules,
