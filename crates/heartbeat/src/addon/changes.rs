@@ -225,6 +225,8 @@ mod tests {
         serde_json::from_value(body).unwrap()
     }
 
+    type Alter = fn(&mut Value);
+
     fn said(kind: &str, status: &str, reason: &str) -> Value {
         json!({
             "type": format!("addons.managed.openshift.io/{kind}"), "status": status, "reason": reason, "message": "m",
@@ -248,7 +250,7 @@ mod tests {
 
     #[test]
     fn only_what_matters_of_an_instance_is_told() {
-        let rows: [(&str, fn(&mut Value), bool); 13] = [
+        let rows: [(&str, Alter, bool); 13] = [
             ("nothing", |_| {}, false),
             ("a heartbeat", |i| i["status"]["lastHeartbeatTime"] = json!("2024-05-01T10:00:10Z"), false),
             ("a revision", |i| i["metadata"]["resourceVersion"] = json!("2"), false),

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bellwether_heartbeat::addon::{Addons, MirrorTimeouts};
+use bellwether_heartbeat::checker;
 use bellwether_runtime::Context;
 use bellwether_testkit::{Cluster, SteadyClock, eventually};
 use serde_json::{Value, json};
@@ -23,6 +24,14 @@ pub(crate) fn control_as(client: kube::Client, mirror: MirrorTimeouts) -> JoinSe
     let context = Context { clock: Arc::new(SteadyClock::default()), ..Context::alone(client) };
     let mut tasks = JoinSet::new();
     tasks.spawn(bellwether_runtime::run(Addons::new(&context, mirror), context));
+    tasks
+}
+
+/// The checker of heartbeats on a cluster, until it is dropped.
+pub(crate) fn check(cluster: &Cluster) -> JoinSet<()> {
+    let context = Context { clock: Arc::new(SteadyClock::default()), ..Context::alone(cluster.client()) };
+    let mut tasks = JoinSet::new();
+    tasks.spawn(checker::run(context, checker::Settings::default()));
     tasks
 }
 

@@ -78,6 +78,7 @@ scenarios! {
     namespaces::a_namespace_that_nobody_lists_is_waited_for,
     namespaces::a_namespace_that_cannot_be_made_is_told_of,
     pause::a_paused_addon_is_left_alone_until_it_is_resumed,
+    pause::a_paused_addon_is_still_judged_by_its_heartbeats,
     pause::a_paused_addon_can_be_deleted,
     pause::all_addons_are_paused_together_and_a_restart_changes_nothing,
     traffic::heartbeats_cause_no_request,

@@ -3,7 +3,7 @@
 use bellwether_testkit::Cluster;
 use serde_json::{Value, json};
 
-use crate::fixture::{Case, GROUP, condition, control, pass};
+use crate::fixture::{Case, GROUP, check, condition, control, pass};
 
 pub(crate) async fn a_paused_addon_is_left_alone_until_it_is_resumed(cluster: &Cluster) {
     let _controller = control(cluster);
@@ -22,6 +22,23 @@ pub(crate) async fn a_paused_addon_is_left_alone_until_it_is_resumed(cluster: &C
     case.until_no("Paused").await;
     case.instance().await;
     case.until_condition("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted").await;
+}
+
+pub(crate) async fn a_paused_addon_is_still_judged_by_its_heartbeats(cluster: &Cluster) {
+    let _controller = control(cluster);
+    let _checker = check(cluster);
+    let case = Case::create(cluster, json!({})).await;
+    case.until_ready().await;
+    case.merge(json!({"spec": {"pause": true}})).await;
+    case.until_condition("Paused", "True", "AddonPaused").await;
+    cluster.merge(case.instance_path(), &json!({"spec": {"heartbeatUpdatePeriod": "1s"}})).await.expect(200);
+    let beat = json!({"status": {"lastHeartbeatTime": jiff::Timestamp::now()}});
+    cluster.merge(format!("{}/status", case.instance_path()), &beat).await.expect(200);
+    case.instance_until("is silent", |instance| {
+        condition(instance, "addons.managed.openshift.io/Healthy")["reason"] == "HeartbeatTimeout"
+    })
+    .await;
+    case.until_condition("Paused", "True", "AddonPaused").await;
 }
 
 pub(crate) async fn a_paused_addon_can_be_deleted(cluster: &Cluster) {

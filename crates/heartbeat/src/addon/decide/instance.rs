@@ -84,10 +84,10 @@ fn create<'a>(observed: &Observed<'_>, spec: &AddonSpec, target: &str) -> Provis
     if let Some(words) = observed.refused.get(&piece) {
         return Provision::waiting(format!("AddonInstance {target}/{INSTANCE} cannot be created: {words}"));
     }
-    let mut wanted = json!({"heartbeatUpdatePeriod": Period::DEFAULT_TEXT});
-    if Mark::wanted(observed.subject, spec, None) == Mark::Set {
-        wanted["markedForDeletion"] = json!(true);
-    }
+    let wanted = match Mark::wanted(observed.subject, spec, None) {
+        Mark::Set => json!({"heartbeatUpdatePeriod": Period::DEFAULT_TEXT, "markedForDeletion": true}),
+        Mark::Unset | Mark::AsFound => json!({"heartbeatUpdatePeriod": Period::DEFAULT_TEXT}),
+    };
     let change = Change::Create(json!({
         "apiVersion": AddonInstance::api_version(&()), "kind": AddonInstance::kind(&()),
         "metadata": {
@@ -101,29 +101,32 @@ fn create<'a>(observed: &Observed<'_>, spec: &AddonSpec, target: &str) -> Provis
     Provision { step: Some(Step { piece, change }), state }
 }
 
-/// A merge patch for what an instance lacks. A period that makes sense is the add-on's own business.
+/// A merge patch for what an instance lacks.
 fn repair(subject: &Subject, spec: &AddonSpec, found: &Instance) -> Option<Value> {
-    let mut patch = Map::new();
-    let mut wanted = Map::new();
-    if Period::of(found.period.as_deref()).shortcoming().is_some() {
-        wanted.insert("heartbeatUpdatePeriod".into(), json!(Period::DEFAULT_TEXT));
+    let wishes = wishes(found, Mark::wanted(subject, spec, Some(found)));
+    let version = &found.metadata.resource_version;
+    let owned = found.controller().is_some();
+    match (owned, wishes.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(json!({"metadata": {"resourceVersion": version}, "spec": wishes})),
+        (false, _) => {
+            let others = found.owners().iter().filter(|owner| owner.uid != subject.uid()).cloned();
+            let owners: Vec<OwnerReference> = others.chain([subject.as_owner(Role::Controller)]).collect();
+            Some(json!({"metadata": {"resourceVersion": version, "ownerReferences": owners}, "spec": wishes}))
+        }
     }
-    match (Mark::wanted(subject, spec, Some(found)), found.marked_for_deletion) {
-        (Mark::Set, false) => drop(wanted.insert("markedForDeletion".into(), json!(true))),
-        (Mark::Unset, true) => drop(wanted.insert("markedForDeletion".into(), json!(false))),
+}
+
+/// What the spec of an instance should say and does not. A period that makes sense is the add-on's own business.
+fn wishes(found: &Instance, mark: Mark) -> Map<String, Value> {
+    let mut wishes = Map::new();
+    if Period::of(found.period.as_deref()).shortcoming().is_some() {
+        wishes.insert("heartbeatUpdatePeriod".into(), json!(Period::DEFAULT_TEXT));
+    }
+    match (mark, found.marked_for_deletion) {
+        (Mark::Set, false) => drop(wishes.insert("markedForDeletion".into(), json!(true))),
+        (Mark::Unset, true) => drop(wishes.insert("markedForDeletion".into(), json!(false))),
         (Mark::Set, true) | (Mark::Unset, false) | (Mark::AsFound, _) => {}
     }
-    if !wanted.is_empty() {
-        patch.insert("spec".into(), Value::Object(wanted));
-    }
-    let mut metadata = json!({"resourceVersion": found.metadata.resource_version});
-    if found.controller().is_none() {
-        let others = found.owners().iter().filter(|owner| owner.uid != subject.uid()).cloned();
-        let owners: Vec<OwnerReference> = others.chain([subject.as_owner(Role::Controller)]).collect();
-        metadata["ownerReferences"] = json!(owners);
-    } else if patch.is_empty() {
-        return None;
-    }
-    patch.insert("metadata".into(), metadata);
-    Some(Value::Object(patch))
+    wishes
 }

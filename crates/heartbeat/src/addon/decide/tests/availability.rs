@@ -3,7 +3,7 @@
 use super::*;
 
 /// A sentence, a change, the steps, and what the Addon says where there are none.
-type Row = (&'static str, fn(&mut World), &'static [&'static str], (&'static str, &'static str));
+type Row = (&'static str, Alter, &'static [&'static str], (&'static str, &'static str));
 
 const READY: (&str, &str) = ("Ready", "True/FullyReconciled");
 const NOT_INSTALLED: (&str, &str) = ("Pending", "False/AddonInstanceNotInstalled");
@@ -192,7 +192,7 @@ fn an_addon_is_available_when_it_has_all_it_needs() {
 
 #[test]
 fn a_wait_says_what_it_waits_for() {
-    let rows: [(fn(&mut World), &str); 9] = [
+    let rows: [(Alter, &str); 9] = [
         (|w| w.spec()["installAckRequired"] = json!(true), "Addon instance is not yet installed."),
         (|w| w.namespaces[0]["deletionTimestamp"] = NOW.into(), "\"ns\" is being deleted"),
         (
@@ -257,7 +257,7 @@ fn what_others_keep_in_the_status_is_kept() {
 
 #[test]
 fn a_pause_leaves_everything_as_it_is() {
-    let rows: [(&str, fn(&mut World), &str); 5] = [
+    let rows: [(&str, Alter, &str); 5] = [
         ("nobody pauses", |_| {}, ""),
         ("the Addon is paused", |w| w.spec()["pause"] = json!(true), "True/AddonPaused"),
         ("all are paused", |w| w.all_paused = true, "True/AddonOperatorPaused"),
@@ -299,7 +299,7 @@ fn a_pause_leaves_everything_as_it_is() {
 
 #[test]
 fn a_deleted_addon_says_so_before_it_is_let_go() {
-    let rows: [(&str, fn(&mut World)); 4] = [
+    let rows: [(&str, Alter); 4] = [
         ("plainly", |_| {}),
         ("while it is paused", |w| w.spec()["pause"] = json!(true)),
         ("while all are paused", |w| w.all_paused = true),

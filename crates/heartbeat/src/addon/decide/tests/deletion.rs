@@ -6,7 +6,7 @@ const HOUR: u64 = 60 * 60;
 
 struct Row {
     name: &'static str,
-    change: fn(&mut World),
+    change: Alter,
     ready: &'static str,
     timeout: &'static str,
     next: Option<u64>,
@@ -173,7 +173,7 @@ fn the_add_on_is_waited_for_as_long_as_it_may_take() {
 
 #[test]
 fn the_instance_is_marked_for_as_long_as_somebody_asks() {
-    let rows: [(&str, bool, fn(&mut World), Option<bool>); 9] = [
+    let rows: [(&str, bool, Alter, Option<bool>); 9] = [
         ("nobody asks", false, |_| {}, None),
         ("somebody asks", false, ask_only, Some(true)),
         ("somebody asks still", true, ask_only, None),

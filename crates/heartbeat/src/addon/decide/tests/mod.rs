@@ -14,6 +14,9 @@ use crate::loose::Loose;
 
 const NOW: &str = "2024-05-01T10:00:00Z";
 
+/// What makes a row of a table different.
+type Alter = fn(&mut World);
+
 /// What a decision is made from, as JSON.
 struct World {
     addon: Value,
