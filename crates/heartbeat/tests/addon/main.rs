@@ -32,6 +32,29 @@ async fn prepared(cluster: Cluster) -> Cluster {
     cluster
 }
 
+/// Waits until what belongs to a deleted Addon is deleted too: Kubernetes looks only now and then which kinds there
+/// are to be collected.
+#[cfg(feature = "real-kubernetes")]
+async fn collects_garbage(cluster: &Cluster) {
+    let case = fixture::Case::create_in(cluster, "default", serde_json::json!({})).await;
+    let instances = format!("{}/namespaces/default/addoninstances", fixture::GROUP);
+    let owner = serde_json::json!({
+        "apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "Addon", "name": case.name,
+        "uid": case.read().await["metadata"]["uid"],
+    });
+    let instance = serde_json::json!({
+        "apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "AddonInstance",
+        "metadata": {"name": "garbage", "ownerReferences": [owner]},
+    });
+    cluster.post(&instances, &instance).await.expect(201);
+    let mut watch =
+        cluster.watch(format!("{instances}?watch=true&fieldSelector=metadata.name=garbage")).await;
+    watch.expect("ADDED", "garbage").await;
+    case.delete().await;
+    let gone = watch.within(std::time::Duration::from_secs(120)).await;
+    assert_eq!(gone.unwrap().unwrap().brief(), ("DELETED", "garbage"));
+}
+
 /// Runs each scenario on our server with time paused, and all of them on one real Kubernetes.
 macro_rules! scenarios {
     ($($module:ident::$scenario:ident),* $(,)?) => {
@@ -47,6 +70,7 @@ macro_rules! scenarios {
         fn real_kubernetes_behaves_the_same() {
             bellwether_testkit::on_real_time(async {
                 let cluster = prepared(bellwether_testkit::real::cluster("addon").await).await;
+                collects_garbage(&cluster).await;
                 $(
                     println!("{}", stringify!($scenario));
                     $module::$scenario(&cluster).await;

@@ -49,19 +49,19 @@ pub(crate) async fn heartbeats_cause_no_request(cluster: &Cluster) {
 }
 
 /// A client behind whose back an Addon changes just before its status is written, the first few times.
-fn meddling(cluster: &Cluster) -> (kube::Client, Arc<AtomicUsize>) {
+fn meddling(case: &Case<'_>) -> (kube::Client, Arc<AtomicUsize>) {
     const TIMES: usize = 3;
     let count = Arc::new(AtomicUsize::new(0));
-    let (client, counted) = (cluster.client(), count.clone());
+    let (client, counted, path) = (case.cluster.client(), count.clone(), case.path());
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, counted) = (client.clone(), counted.clone());
+        let (client, counted, path) = (client.clone(), counted.clone(), path.clone());
         async move {
-            let path = request.uri().path().to_owned();
-            let is_status = request.method() == http::Method::PUT && path.ends_with("/status");
+            let is_status =
+                request.method() == http::Method::PUT && request.uri().path() == format!("{path}/status");
             if is_status && counted.load(Ordering::Relaxed) < TIMES {
                 let times = counted.fetch_add(1, Ordering::Relaxed);
                 let patch = json!({"metadata": {"labels": {"times": times.to_string()}}}).to_string();
-                let meddled = Request::patch(path.trim_end_matches("/status"))
+                let meddled = Request::patch(path)
                     .header("content-type", "application/merge-patch+json")
                     .body(Body::from(patch.into_bytes()))
                     .unwrap();
@@ -74,9 +74,9 @@ fn meddling(cluster: &Cluster) -> (kube::Client, Arc<AtomicUsize>) {
 }
 
 pub(crate) async fn an_addon_that_changes_meanwhile_is_read_again(cluster: &Cluster) {
-    let (client, count) = meddling(cluster);
-    let _controller = control_as(client, MirrorTimeouts::Off);
     let case = Case::create(cluster, json!({})).await;
+    let (client, count) = meddling(&case);
+    let _controller = control_as(client, MirrorTimeouts::Off);
     let addon = case.until_ready().await;
     assert_eq!(count.load(Ordering::Relaxed), 3);
     assert_eq!(addon["metadata"]["labels"]["times"], "2", "nobody's change is lost");
