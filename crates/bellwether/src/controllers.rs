@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use bellwether_heartbeat::addon::{Addons, MirrorTimeouts};
+use bellwether_heartbeat::addon::{Addons, MirrorTimeouts, Operators};
 use bellwether_heartbeat::checker;
 use bellwether_runtime::{Context, Reconciler as _};
 use clap::Args;
@@ -105,6 +105,8 @@ impl ControllerArgs {
             match controller {
                 Controller::Addon => {
                     let addons = Addons::new(&context, self.mirror());
+                    let operators = Operators::new(&context);
+                    shutdown.spawn(bellwether_runtime::run(operators, context.clone()));
                     shutdown.spawn(bellwether_runtime::run(addons, context));
                 }
                 Controller::HeartbeatChecker => shutdown.spawn(checker::run(context, self.checker())),

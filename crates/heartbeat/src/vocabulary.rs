@@ -65,6 +65,8 @@ pub mod addon {
         pub const ADDON_PAUSED: Reason = Reason::constant("AddonPaused");
         /// All are paused.
         pub const ADDON_OPERATOR_PAUSED: Reason = Reason::constant("AddonOperatorPaused");
+        /// Addons are looked after.
+        pub const ADDON_OPERATOR_READY: Reason = Reason::constant("AddonOperatorReady");
         /// A namespace is not there, or not any more.
         pub const UNREADY_NAMESPACES: Reason = Reason::constant("UnreadyNamespaces");
         /// Its instance is not there, or does not say that it is installed.

@@ -73,13 +73,10 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// Which controller, of which cluster.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct ControllerLabels {
-    /// The cluster that it works on.
-    pub cluster: String,
-    /// Its name.
-    pub controller: String,
+struct ControllerLabels {
+    cluster: String,
+    controller: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -91,7 +88,7 @@ struct ErrorLabels {
 
 /// What is counted of every controller.
 #[derive(Clone)]
-pub(crate) struct ControllerMetrics {
+struct ControllerMetrics {
     reconciliations: Family<ControllerLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     seconds: Family<ControllerLabels, Histogram>,
@@ -132,25 +129,29 @@ impl Group for ControllerMetrics {
     }
 }
 
-/// The counts of one controller of one cluster.
+/// The counts of one controller of one cluster. [`run`](crate::run) keeps them; a controller that watches by itself
+/// keeps its own.
 #[derive(Clone)]
-pub(crate) struct Counts {
+pub struct Counts {
     labels: ControllerLabels,
     metrics: ControllerMetrics,
 }
 
 impl Counts {
-    pub(crate) fn of(metrics: &Metrics, cluster: &str, controller: &str) -> Self {
+    /// Those of a controller by its name, on a cluster.
+    pub fn of(metrics: &Metrics, cluster: &str, controller: &str) -> Self {
         let labels = ControllerLabels { cluster: cluster.to_owned(), controller: controller.to_owned() };
         Self { labels, metrics: metrics.group() }
     }
 
-    pub(crate) fn reconciled(&self, took: Duration) {
+    /// An object was looked at.
+    pub fn reconciled(&self, took: Duration) {
         self.metrics.reconciliations.get_or_create(&self.labels).inc();
         self.metrics.seconds.get_or_create(&self.labels).observe(took.as_secs_f64());
     }
 
-    pub(crate) fn failed(&self, error: &str) {
+    /// A look failed; the error in a word.
+    pub fn failed(&self, error: &str) {
         let ControllerLabels { cluster, controller } = self.labels.clone();
         self.metrics
             .errors
@@ -158,7 +159,8 @@ impl Counts {
             .inc();
     }
 
-    pub(crate) fn leading(&self, leads: bool) {
+    /// Whether the controller acts.
+    pub fn leading(&self, leads: bool) {
         self.metrics.leading.get_or_create(&self.labels).set(i64::from(leads));
     }
 }

@@ -223,7 +223,7 @@ where
 }
 
 /// Whether something was written for a state that has passed: it has changed, come or gone since.
-fn is_outdated(error: &kube::Error) -> bool {
+pub(super) fn is_outdated(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists() || status.is_not_found())
 }
 
@@ -243,6 +243,6 @@ fn described(piece: &Piece, addon: &str) -> String {
     }
 }
 
-fn failed(doing: String, source: kube::Error) -> AddonFailure {
+pub(super) fn failed(doing: String, source: kube::Error) -> AddonFailure {
     AddonFailure::Api { doing, source: Box::new(source) }
 }

@@ -8,7 +8,9 @@
 mod changes;
 mod controller;
 mod decide;
+mod operator;
 mod subject;
 
 pub use controller::{AddonFailure, Addons};
 pub use decide::MirrorTimeouts;
+pub use operator::Operators;

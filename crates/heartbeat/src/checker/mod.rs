@@ -65,6 +65,7 @@ struct Checker {
     visitor: Arc<Visitor>,
     backoff: Backoff<Key>,
     counts: Arc<Counts>,
+    of_controller: bellwether_runtime::metrics::Counts,
     /// What a list that is under way has not shown yet.
     unconfirmed: HashSet<Key>,
     leads: bool,
@@ -75,6 +76,8 @@ impl Checker {
         let steady = SteadyClock::starting_at(context.clock.now());
         let index = Arc::new(Mutex::new(Index::new(settings)));
         let counts = Arc::new(Counts::of(&context.metrics, &context.cluster));
+        let of_controller = bellwether_runtime::metrics::Counts::of(&context.metrics, &context.cluster, NAME);
+        of_controller.leading(false);
         let visitor = Visitor::new(&context, index.clone(), steady, counts.clone());
         Self {
             context,
@@ -89,6 +92,7 @@ impl Checker {
             visitor: Arc::new(visitor),
             backoff: Backoff::new(RETRY),
             counts,
+            of_controller,
             unconfirmed: HashSet::new(),
             leads: false,
         }
@@ -107,13 +111,18 @@ impl Checker {
                 Some(event) = instances.next() => self.take_in(event),
                 key = self.agenda.next() => self.review(key),
                 Some(done) = self.visits.join_next() => self.conclude(done),
-                () = leadership.held(), if !self.leads => self.leads = true,
-                () = leadership.lost(), if self.leads => self.leads = false,
+                () = leadership.held(), if !self.leads => self.lead(true),
+                () = leadership.lost(), if self.leads => self.lead(false),
             }
             self.visit();
         }
         // What was begun is finished.
         while self.visits.join_next().await.is_some() {}
+    }
+
+    fn lead(&mut self, leads: bool) {
+        self.leads = leads;
+        self.of_controller.leading(leads);
     }
 
     fn take_in(&mut self, event: watcher::Result<watcher::Event<Instance>>) {
@@ -198,8 +207,10 @@ impl Checker {
             self.queued.remove(&key);
             self.visited.insert(key.clone());
             let visitor = self.visitor.clone();
+            let (counts, begun) = (self.of_controller.clone(), Instant::now());
             self.visits.spawn(async move {
                 let outcome = visitor.visit(&key).await;
+                counts.reconciled(begun.elapsed());
                 (key, outcome)
             });
         }
@@ -222,6 +233,7 @@ impl Checker {
             }
             Ok(Outcome::Gone) => self.forget(&key),
             Err(error) => {
+                self.of_controller.failed(error.label());
                 let wait = self.backoff.failed(key.clone());
                 tracing::warn!(
                     "{NAME} of {}: {key}: {error}; again in {:.1} s",

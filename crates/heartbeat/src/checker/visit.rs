@@ -33,6 +33,17 @@ pub(crate) enum Error {
     Late,
 }
 
+impl Error {
+    /// The kind of error in a word, for metrics.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Api(_) => "api",
+            Self::Contended => "contended",
+            Self::Late => "late",
+        }
+    }
+}
+
 /// What a visit found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bellwether_heartbeat::addon::{Addons, MirrorTimeouts};
+use bellwether_heartbeat::addon::{Addons, MirrorTimeouts, Operators};
 use bellwether_heartbeat::checker;
 use bellwether_runtime::Context;
 use bellwether_testkit::{Cluster, SteadyClock, eventually};
@@ -23,6 +23,7 @@ pub(crate) fn control(cluster: &Cluster) -> JoinSet<()> {
 pub(crate) fn control_as(client: kube::Client, mirror: MirrorTimeouts) -> JoinSet<()> {
     let context = Context { clock: Arc::new(SteadyClock::default()), ..Context::alone(client) };
     let mut tasks = JoinSet::new();
+    tasks.spawn(bellwether_runtime::run(Operators::new(&context), context.clone()));
     tasks.spawn(bellwether_runtime::run(Addons::new(&context, mirror), context));
     tasks
 }

@@ -1,6 +1,6 @@
 //! Addons that are left alone for a while, one by one and all together.
 
-use bellwether_testkit::Cluster;
+use bellwether_testkit::{Cluster, eventually};
 use serde_json::{Value, json};
 
 use crate::fixture::{Case, GROUP, check, condition, control, pass};
@@ -66,6 +66,13 @@ pub(crate) async fn all_addons_are_paused_together_and_a_restart_changes_nothing
     for case in [&first, &second] {
         case.until_condition("Paused", "True", "AddonOperatorPaused").await;
     }
+    let path = format!("{operators}/addon-operator");
+    eventually("the AddonOperator says so", || async {
+        let operator = cluster.get(&path).await.expect(200);
+        let paused = condition(&operator, "Paused")["reason"] == "AddonOperatorPaused";
+        (paused && operator["status"]["phase"] == "Ready").then_some(())
+    })
+    .await;
     drop(controller);
 
     let controller = control(cluster);
