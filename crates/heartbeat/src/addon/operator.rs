@@ -57,7 +57,7 @@ impl Reconciler for Operators {
 fn decide(operator: &Loose<AddonOperator>, held: &Status, now: Timestamp) -> Status {
     let generation = operator.metadata.generation;
     let mut conditions = held.conditions.clone();
-    let mut set = |conditions: &mut ConditionSet, wish: Desired| {
+    let set = |conditions: &mut ConditionSet, wish: Desired| {
         let wish = Desired { observed_generation: generation, ..wish };
         // Kubernetes keeps whole seconds; what is compared later must be what is kept.
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
