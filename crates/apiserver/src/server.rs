@@ -90,7 +90,7 @@ impl Cluster {
             for entry in snapshot.iter() {
                 let known = definitions.get(entry.path());
                 if known.is_none_or(|known| known.revision != entry.revision()) {
-                    let read = crd::serve::Stored::read(entry, known);
+                    let read = crd::serve::Stored::read(entry, known, &server.schemas);
                     definitions.insert(entry.path().clone(), read);
                 }
             }
@@ -135,6 +135,8 @@ pub(crate) struct Server {
     pub(crate) builtins: Arc<Registry>,
     /// The certificate of the CA, for `kube-root-ca.crt`.
     pub(crate) ca_certificate: String,
+    /// The schemas that definitions of all clusters bring with them.
+    schemas: crd::Schemas,
     clusters: RwLock<BTreeMap<String, Arc<Cluster>>>,
     /// Says which clusters there are, to the controllers.
     pub(crate) cluster_names: watch::Sender<Vec<String>>,
@@ -148,6 +150,7 @@ impl Server {
             clock,
             builtins: Arc::new(kinds::builtins()),
             ca_certificate,
+            schemas: crd::Schemas::default(),
             clusters: RwLock::default(),
             cluster_names: watch::Sender::new(Vec::new()),
             closing: watch::Sender::new(false),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bellwether_store::Revision;
 use serde_json::{Map, Value};
 
+use super::shared::{Schemas, Shared};
 use crate::cel::Rules;
 use crate::field::FieldError;
 use crate::jsonpath::JsonPath;
@@ -85,13 +86,13 @@ pub(crate) struct SelectableField {
 
 impl Definition {
     /// Reads the `spec` of a stored definition; nothing, if it is not one that was checked.
-    pub(crate) fn read(spec: &Map<String, Value>, since: Revision) -> Option<Self> {
+    pub(crate) fn read(spec: &Map<String, Value>, since: Revision, schemas: &Schemas) -> Option<Self> {
         let names = Names::read(spec.get("names")?);
         let versions = spec.get("versions")?.as_array()?;
         let group = text(spec.get("group"));
         let versions: Option<Vec<Version>> = versions
             .iter()
-            .map(|version| Version::read(version, &group, &names.kind, versions, since))
+            .map(|version| Version::read(version, &group, &names.kind, versions, since, schemas))
             .collect();
         Some(Self { group, names, namespaced: text(spec.get("scope")) == "Namespaced", versions: versions? })
     }
@@ -116,10 +117,17 @@ impl Names {
 }
 
 impl Version {
-    fn read(version: &Value, group: &str, kind: &str, all: &[Value], since: Revision) -> Option<Self> {
+    fn read(
+        version: &Value,
+        group: &str,
+        kind: &str,
+        all: &[Value],
+        since: Revision,
+        schemas: &Schemas,
+    ) -> Option<Self> {
         let name = text(version.get("name"));
         let is = |key: &str| version.get(key) == Some(&Value::Bool(true));
-        let schema = version.pointer("/schema/openAPIV3Schema")?;
+        let Shared { schema, rules } = schemas.read(version.pointer("/schema/openAPIV3Schema")?)?;
         let deprecation = is("deprecated").then(|| match version.get("deprecationWarning") {
             Some(Value::String(words)) => words.clone(),
             _ => deprecation_words(group, &name, kind, all),
@@ -130,8 +138,8 @@ impl Version {
             served: is("served"),
             storage: is("storage"),
             deprecation,
-            schema: Arc::new(Schema::read(schema, "").ok()?),
-            rules: Arc::default(),
+            schema,
+            rules,
             since,
             status: version.pointer("/subresources/status").is_some_and(Value::is_object),
             scale: version.pointer("/subresources/scale").and_then(Scale::read),
@@ -366,7 +374,8 @@ mod tests {
                 },
             ],
         });
-        let definition = Definition::read(spec.as_object().unwrap(), Revision(0)).unwrap();
+        let definition =
+            Definition::read(spec.as_object().unwrap(), Revision(0), &Schemas::default()).unwrap();
         assert_eq!(definition.storage().unwrap().name, "v1");
         let [old, new] = definition.versions.as_slice() else { panic!("two versions") };
         assert_eq!(

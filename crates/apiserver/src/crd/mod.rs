@@ -4,10 +4,12 @@ mod check;
 mod definition;
 mod rules;
 pub(crate) mod serve;
+mod shared;
 mod versions;
 
 pub(crate) use check::{Candidate, check, check_status, check_update};
 pub(crate) use definition::{PrinterColumn, Scale, Version};
+pub(crate) use shared::Schemas;
 pub(crate) use versions::unrecognised_formats;
 
 /// The keyspace of definitions, below a logical cluster.

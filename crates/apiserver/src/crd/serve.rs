@@ -9,6 +9,7 @@ use bellwether_store::Revision;
 use serde_json::{Map, Value, json};
 
 use super::definition::{Definition, Names, Version, priority};
+use super::shared::Schemas;
 use crate::field::{FieldError, Wrong};
 use crate::object::{Meta, Object, set};
 use crate::registry::{
@@ -31,7 +32,7 @@ pub(crate) struct Stored {
 
 impl Stored {
     /// Reads a stored definition. One that is known and of the same generation changed in nothing that is served.
-    pub(crate) fn read(entry: &crate::collection::Stored, known: Option<&Self>) -> Self {
+    pub(crate) fn read(entry: &crate::collection::Stored, known: Option<&Self>, schemas: &Schemas) -> Self {
         let object = crate::object::parse(entry.value());
         let generation = object.generation();
         let known = known.filter(|known| known.generation == generation && known.created == entry.created());
@@ -39,7 +40,7 @@ impl Stored {
             Some(known) => known.definition.clone(),
             None => {
                 let spec = object.get("spec").and_then(Value::as_object);
-                spec.and_then(|spec| Definition::read(spec, entry.revision())).map(Arc::new)
+                spec.and_then(|spec| Definition::read(spec, entry.revision(), schemas)).map(Arc::new)
             }
         };
         Self {
@@ -386,7 +387,8 @@ mod tests {
             created: Revision(created),
             generation: 1,
             revision: Revision(created),
-            definition: Definition::read(spec.as_object().unwrap(), Revision(created)).map(Arc::new),
+            definition: Definition::read(spec.as_object().unwrap(), Revision(created), &Schemas::default())
+                .map(Arc::new),
             deleting: false,
         }
     }
