@@ -7,8 +7,8 @@ CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
 up: ## everything on this machine
 	cargo run --release -- up
 
-deps: ## what the tests need: packages, real Kubernetes and etcd built from source, definitions of others, once
-	scripts/deps && tests/kube/build >/dev/null && tests/kube/crds >/dev/null
+deps: ## what the tests need: packages, real Kubernetes, etcd and Go clients built from source, definitions of others, once
+	scripts/deps && tests/kube/build >/dev/null && tests/kube/crds >/dev/null && tests/go/build >/dev/null
 
 test: deps ## every test, also against real Kubernetes
 	KUBEBUILDER_ASSETS="$$(tests/kube/build)" BELLWETHER_CRDS="$$(tests/kube/crds)" scripts/test

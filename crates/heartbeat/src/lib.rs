@@ -10,7 +10,11 @@ pub mod addon;
 pub mod checker;
 pub mod client;
 pub mod duration;
+#[cfg(feature = "controllers")]
+mod loose;
 mod period;
 pub mod vocabulary;
 
+#[cfg(feature = "controllers")]
+pub use loose::Loose;
 pub use period::{Period, Shortcoming};

@@ -38,3 +38,23 @@ fn assets_that_are_not_there_are_named() {
     assert!(ended.stderr.contains("there is no kube-apiserver in"), "{}", ended.stderr);
     assert!(ended.stderr.contains("KUBEBUILDER_ASSETS"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_quick_run_of_heartbeats_finds_no_false_timeout() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = bellwether(["bench", "heartbeat", "--quick", "-o", "json"]);
+    let ended = run(command.env("TMPDIR", scratch.path()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let figure = |label: &str| {
+        let figures = report["figures"].as_array().unwrap();
+        let found = figures.iter().find(|figure| figure["figure"] == label);
+        let found = found.unwrap_or_else(|| panic!("no {label:?} in {}", ended.stdout));
+        found["bellwether"]["median"].as_f64().unwrap()
+    };
+    assert_eq!(figure("all well: false timeouts"), 0.0);
+    assert_eq!(figure("all well: writes beside the beats"), 0.0);
+    assert!(figure("silence at once: marked after, max") > 0.0);
+    assert!(figure("restart: all silence marked") > 0.0);
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "a directory was left behind");
+}

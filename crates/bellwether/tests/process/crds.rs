@@ -11,7 +11,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
-use crate::server::{Ended, Server, bellwether, run, up};
+use crate::server::{Ended, Server, bellwether, run};
 
 const NAME: &str = "addoninstances.addons.managed.openshift.io";
 const LABEL: &str = "app.kubernetes.io/managed-by";
@@ -20,8 +20,19 @@ fn install(kubeconfig: &Path, more: &[&str]) -> Ended {
     run(bellwether(["crds", "--install", "--kubeconfig"]).arg(kubeconfig).args(more))
 }
 
+/// What is said when the same becomes of all definitions.
 fn said(change: &str) -> String {
-    format!("customresourcedefinition.apiextensions.k8s.io/{NAME} {change}\n")
+    said_of_one(change, change)
+}
+
+/// What is said when something becomes of one definition, and something of the others.
+fn said_of_one(change: &str, others: &str) -> String {
+    let word = |name: &str| if name == NAME { change.to_owned() } else { others.to_owned() };
+    let definitions = bellwether_api::crds();
+    let names = definitions.iter().map(|definition| definition.name());
+    names
+        .map(|name| format!("customresourcedefinition.apiextensions.k8s.io/{name} {}\n", word(name)))
+        .collect()
 }
 
 async fn client(kubeconfig: &Path) -> kube::Client {
@@ -58,7 +69,8 @@ async fn installs_and_keeps_in_step(kubeconfig: &Path) {
     let drift = json!({"spec": {"names": {"shortNames": ["drift"]}}});
     definitions.patch(NAME, &PatchParams::default(), &Patch::Merge(&drift)).await.unwrap();
     let mended = install(kubeconfig, &[]);
-    assert_eq!((mended.code, mended.stdout), (Some(0), said("configured")), "{}", mended.stderr);
+    let wanted = said_of_one("configured", "unchanged");
+    assert_eq!((mended.code, mended.stdout), (Some(0), wanted), "{}", mended.stderr);
     assert_eq!(definitions.get(NAME).await.unwrap().spec.names.short_names, None);
 
     serves_add_on_instances(kubeconfig).await;
@@ -105,14 +117,13 @@ async fn serves_add_on_instances(kubeconfig: &Path) {
 
 /// A definition without our label is left alone, until we are told to adopt it.
 async fn refuses_what_is_not_ours(kubeconfig: &Path) {
+    assert_eq!(install(kubeconfig, &[]).code, Some(0));
     let definitions = definitions(kubeconfig).await;
-    if definitions.get_opt(NAME).await.unwrap().is_some() {
-        definitions.delete(NAME, &DeleteParams::default()).await.unwrap();
-        eventually("the definition is gone", || async {
-            definitions.get_opt(NAME).await.unwrap().is_none().then_some(())
-        })
-        .await;
-    }
+    definitions.delete(NAME, &DeleteParams::default()).await.unwrap();
+    eventually("the definition is gone", || async {
+        definitions.get_opt(NAME).await.unwrap().is_none().then_some(())
+    })
+    .await;
     let foreign: CustomResourceDefinition = serde_json::from_value(json!({
         "metadata": {"name": NAME, "labels": {LABEL: "somebody", "keep": "me"}},
         "spec": {
@@ -135,7 +146,8 @@ async fn refuses_what_is_not_ours(kubeconfig: &Path) {
     assert_eq!(kept.metadata.labels.unwrap()[LABEL], "somebody");
 
     let adopted = install(kubeconfig, &["--adopt"]);
-    assert_eq!((adopted.code, adopted.stdout), (Some(0), said("configured")), "{}", adopted.stderr);
+    let wanted = said_of_one("configured", "unchanged");
+    assert_eq!((adopted.code, adopted.stdout), (Some(0), wanted), "{}", adopted.stderr);
     let labels = definitions.get(NAME).await.unwrap().metadata.labels.unwrap();
     assert_eq!((&*labels[LABEL], &*labels["keep"]), ("bellwether", "me"));
     let again = install(kubeconfig, &[]);
@@ -173,7 +185,10 @@ struct Ours {
 fn ours() -> Ours {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
-    let server = Server::start(&dir, up(&dir).args(["--spokes", "1"]));
+    // Not by `up`, which brings the definitions with it.
+    let mut command =
+        bellwether(["run", "apiserver", "--listen", "127.0.0.1:0", "--logical-clusters", "spoke-1"]);
+    let server = Server::start(&dir, command.arg("--data-dir").arg(&dir));
     Ours { _parent: parent, _server: server, kubeconfig: dir.join("kubeconfig") }
 }
 
@@ -221,8 +236,12 @@ fn the_context_chooses_the_cluster() {
 #[test]
 fn without_flags_all_definitions_are_printed_as_the_files_have_them() {
     let printed = run(&mut bellwether(["crds"]));
-    let file = format!("{}/../../deploy/crds/{NAME}.yaml", env!("CARGO_MANIFEST_DIR"));
-    assert_eq!(printed.stdout, format!("---\n{}", std::fs::read_to_string(file).unwrap()));
+    let mut wanted = String::new();
+    for definition in bellwether_api::crds() {
+        let file = format!("{}/../../deploy/crds/{}.yaml", env!("CARGO_MANIFEST_DIR"), definition.name());
+        wanted.push_str(&format!("---\n{}", std::fs::read_to_string(file).unwrap()));
+    }
+    assert_eq!(printed.stdout, wanted);
     assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""));
 }
 

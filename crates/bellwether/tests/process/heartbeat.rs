@@ -6,7 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
+use bellwether_api::addons_managed::{Addon, AddonInstance};
 use bellwether_testkit::eventually;
+use kube::Resource;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -14,42 +16,43 @@ use serde_json::{Value, json};
 use crate::server::{Ended, PATIENCE, Server, bellwether, run, up};
 
 const NAMESPACE: &str = "reference-addon";
-const UP: &str = "Healthy=True:ComponentsUp:All is well: see the log.";
+pub(crate) const UP: &str = "Healthy=True:ComponentsUp:All is well: see the log.";
 const DOWN: &str = "Healthy=False:ComponentDown:Component X is down!";
 
-struct Place {
+pub(crate) struct Place {
     _parent: tempfile::TempDir,
-    _server: Server,
-    kubeconfig: PathBuf,
-    instances: Api<DynamicObject>,
+    server: Server,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) instances: Api<DynamicObject>,
 }
 
 impl Place {
-    /// A server that knows the kind, with a namespace that has no instance yet.
+    /// A server with a namespace that has no instance yet.
     async fn new() -> Self {
+        Self::with_arguments(&["--spokes", "0"]).await
+    }
+
+    pub(crate) async fn with_arguments(arguments: &[&str]) -> Self {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("data");
-        let server = Server::start(&dir, up(&dir).args(["--spokes", "0"]));
-        let kubeconfig = dir.join("kubeconfig");
-        let installed = run(bellwether(["crds", "--install", "--kubeconfig"]).arg(&kubeconfig));
-        assert_eq!(installed.code, Some(0), "{}", installed.stderr);
+        let server = Server::start(&dir, up(&dir).args(arguments));
         let client = server.client("hub").await;
         let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
         let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-        let instances = Api::namespaced_with(client, NAMESPACE, &resource());
-        Self { _parent: parent, _server: server, kubeconfig, instances }
+        let instances = Api::namespaced_with(client, NAMESPACE, &resource::<AddonInstance>());
+        Self { _parent: parent, server, kubeconfig: dir.join("kubeconfig"), instances }
     }
 
     async fn with_instance(period: &str) -> Self {
         let place = Self::new().await;
-        place.install(period).await;
+        place.install("addon-instance", period).await;
         place
     }
 
-    async fn install(&self, period: &str) {
+    pub(crate) async fn install(&self, name: &str, period: &str) {
         let data = json!({"spec": {"heartbeatUpdatePeriod": period}});
-        let object = DynamicObject { data, ..DynamicObject::new("addon-instance", &resource()) };
+        let object = DynamicObject { data, ..DynamicObject::new(name, &resource::<AddonInstance>()) };
         self.instances.create(&PostParams::default(), &object).await.unwrap();
     }
 
@@ -63,16 +66,21 @@ impl Place {
         command
     }
 
-    fn send(&self, more: &[&str]) -> Ended {
+    /// The Addons of a cluster.
+    pub(crate) async fn addons(&self, context: &str) -> Api<DynamicObject> {
+        Api::all_with(self.server.client(context).await, &resource::<Addon>())
+    }
+
+    pub(crate) fn send(&self, more: &[&str]) -> Ended {
         run(self.command(&["send", "--namespace", NAMESPACE]).args(more))
     }
 }
 
-fn resource() -> ApiResource {
-    ApiResource::erase::<bellwether_api::addons_managed::AddonInstance>(&())
+pub(crate) fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
 }
 
-fn healthy(status: &Value) -> Value {
+pub(crate) fn healthy(status: &Value) -> Value {
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     let of_type = |condition: &Value| condition["type"] == "addons.managed.openshift.io/Healthy";
     conditions.into_iter().find(of_type).unwrap_or_default()
@@ -212,7 +220,7 @@ async fn with_every_it_goes_on_until_the_instance_is_there() {
         complaint.contains("is the Addon installed") && complaint.contains("; trying again in "),
         "{complaint}"
     );
-    place.install("10s").await;
+    place.install("addon-instance", "10s").await;
     assert!(sending.line().starts_with("sent reference-addon/addon-instance, next in "));
 }
 
@@ -261,7 +269,7 @@ async fn a_watch_outlives_the_server() {
     let watching = Running::start(&mut place.command(&["watch", "-o", "json"]));
     let first: Value = serde_json::from_str(&watching.stdout.recv_timeout(PATIENCE).unwrap()).unwrap();
     assert_eq!(first["state"], "Never");
-    place._server.kill();
+    place.server.kill();
     let complaint = eventually("a complaint", || async { watching.stderr.try_recv().ok() }).await;
     assert!(
         complaint.contains("cannot watch AddonInstances") && complaint.contains("trying again"),

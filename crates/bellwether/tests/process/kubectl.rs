@@ -6,6 +6,7 @@ use std::thread;
 
 use bellwether_testkit::real;
 
+use crate::masks::masked;
 use crate::server::{Server, up};
 
 const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/kubectl");
@@ -42,7 +43,7 @@ fn compare(name: &str) {
     });
 
     assert!(theirs.ends_with("--- end\n"), "the session came to its end:\n{theirs}");
-    let (ours, theirs) = (normalised(&ours), normalised(&theirs));
+    let (ours, theirs) = (masked(&ours), masked(&theirs));
     if ours != theirs {
         let write = |name: &str, text: &str| -> PathBuf {
             let path = dir.path().join(name);
@@ -70,45 +71,4 @@ fn session(name: &str, kubeconfig: &Path) -> String {
         .output()
         .expect("the session can be run");
     String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Identities, revisions, times and ages differ from run to run, and so does the room that ages take in a table.
-fn normalised(text: &str) -> String {
-    text.lines()
-        .map(|line| {
-            line.split(' ').map(word).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ") + "\n"
-        })
-        .collect()
-}
-
-fn word(word: &str) -> &str {
-    let bare = word.trim_matches(|c: char| "\"',:".contains(c));
-    if is_uuid(bare) {
-        "<uid>"
-    } else if is_time(bare) {
-        "<time>"
-    } else if is_age(bare) {
-        "<age>"
-    } else if word.starts_with('"') && !bare.is_empty() && bare.bytes().all(|byte| byte.is_ascii_digit()) {
-        "<revision>"
-    } else {
-        word
-    }
-}
-
-fn is_uuid(word: &str) -> bool {
-    word.len() == 36
-        && word.split('-').map(str::len).eq([8, 4, 4, 4, 12])
-        && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
-}
-
-fn is_time(word: &str) -> bool {
-    word.len() >= 20 && word.ends_with('Z') && word.as_bytes().get(10) == Some(&b'T')
-}
-
-/// `5s`, `2m10s`, `6y317d`
-fn is_age(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_digit())
-        && word.ends_with(['s', 'm', 'h', 'd', 'y'])
-        && word.chars().all(|c| c.is_ascii_digit() || "smhdy".contains(c))
 }

@@ -3,6 +3,9 @@
 // Clippy's leave for tests does not reach the functions that tests share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod agent;
+#[cfg(feature = "real-kubernetes")]
+mod agent_rights;
 mod bench;
 mod crash;
 mod crds;
@@ -11,7 +14,13 @@ mod demo;
 mod go_clients;
 mod heartbeat;
 #[cfg(feature = "real-kubernetes")]
+mod heartbeats_walk;
+#[cfg(feature = "real-kubernetes")]
 mod kubectl;
+#[cfg(feature = "real-kubernetes")]
+mod masks;
+#[cfg(feature = "real-kubernetes")]
+mod page;
 mod server;
 mod start;
 mod stop;

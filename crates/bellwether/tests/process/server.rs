@@ -106,11 +106,17 @@ impl Server {
     /// Starts a server and waits until it says that it is up.
     pub(crate) fn start(dir: &Path, command: &mut Command) -> Self {
         let server = Self::launch(dir, command);
-        match server.banner.recv_timeout(PATIENCE) {
-            Ok(line) => assert!(line.starts_with("Bellwether is up"), "{line}"),
-            Err(_) => panic!("no server within {PATIENCE:?}: {}", server.log()),
-        }
+        let line = server.line();
+        assert!(line.starts_with("Bellwether is up"), "{line}");
         server
+    }
+
+    /// The next line that it prints.
+    pub(crate) fn line(&self) -> String {
+        match self.banner.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(_) => panic!("not a line within {PATIENCE:?}: {}", self.log()),
+        }
     }
 
     /// What it wrote to stderr, also in earlier lives.

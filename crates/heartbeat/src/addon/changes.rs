@@ -14,8 +14,8 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt as _};
 use serde_json::Value;
 
-use super::loose::Loose;
 use super::subject::{Instance, Subject, is_addon};
+use crate::loose::Loose;
 use crate::vocabulary::{self, INSTANCE};
 
 /// Whom a change concerns.
@@ -94,7 +94,7 @@ impl Watched for Loose<AddonOperator> {
 /// Whether the AddonOperator pauses all Addons.
 pub(super) fn pauses(operator: &Loose<AddonOperator>) -> bool {
     operator.name_any() == vocabulary::addon::OPERATOR
-        && operator.member("spec").get("pause") == Some(&Value::Bool(true))
+        && operator.spec.get("pause") == Some(&Value::Bool(true))
 }
 
 fn digest_owners(owners: &[OwnerReference], hasher: &mut DefaultHasher) {

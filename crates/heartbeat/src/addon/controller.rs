@@ -20,8 +20,8 @@ use serde_json::Value;
 
 use super::changes::{concerned, pauses};
 use super::decide::{Change, MirrorTimeouts, Observed, Piece, Plan, Refusals, Step, decide};
-use super::loose::Loose;
 use super::subject::{Instance, Status, Subject};
+use crate::loose::Loose;
 use crate::vocabulary::INSTANCE;
 use crate::vocabulary::addon::OPERATOR;
 
@@ -150,7 +150,7 @@ impl Addons {
         if Subject::of(addon).status == *status {
             return Ok(Written::Yes);
         }
-        let (name, wanted) = (addon.name_any(), addon.with_status(status)?);
+        let (name, wanted) = (addon.name_any(), addon.with_status(serde_json::to_value(status)?));
         let written = self.all::<Loose<Addon>>().replace_status(&name, &PostParams::default(), &wanted).await;
         match written {
             Ok(_) => Ok(Written::Yes),

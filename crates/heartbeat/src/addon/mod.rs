@@ -8,9 +8,7 @@
 mod changes;
 mod controller;
 mod decide;
-mod loose;
 mod subject;
 
 pub use controller::{AddonFailure, Addons};
 pub use decide::MirrorTimeouts;
-pub use loose::Loose;

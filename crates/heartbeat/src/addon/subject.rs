@@ -8,7 +8,7 @@ use kube::Resource as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::loose::Loose;
+use crate::loose::{self, Loose};
 use crate::vocabulary;
 
 /// An Addon as it was read.
@@ -47,8 +47,8 @@ pub(super) enum Misconfigured {
 
 impl Subject {
     pub(super) fn of(addon: &Loose<Addon>) -> Self {
-        let spec = addon.read("spec").map_err(|error| Misconfigured::Unreadable(error.to_string()));
-        Self { metadata: addon.meta().clone(), spec, status: addon.read("status").unwrap_or_default() }
+        let spec = loose::read(&addon.spec).map_err(|error| Misconfigured::Unreadable(error.to_string()));
+        Self { metadata: addon.meta().clone(), spec, status: loose::read(&addon.status).unwrap_or_default() }
     }
 
     pub(super) fn annotation(&self, name: &str) -> Option<&str> {
@@ -134,7 +134,7 @@ pub(super) struct Instance {
 
 impl Instance {
     pub(super) fn of(instance: &Loose<AddonInstance>) -> Self {
-        let (spec, status) = (instance.member("spec"), instance.member("status"));
+        let (spec, status) = (&instance.spec, &instance.status);
         let member = |value: &Value, name: &str| value.get(name).cloned().unwrap_or_default();
         Self {
             metadata: instance.meta().clone(),

@@ -1,63 +1,18 @@
-//! An AddonInstance as anybody may have written it. Spec and status are taken as they come, so that an object that makes
-//! no sense spoils no list, and what others wrote is written back as it was.
+//! What the checker reads in an AddonInstance, and what it writes there. All else stays as it was.
 
-use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use bellwether_api::addons_managed::AddonInstance;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use kube::core::TypeMeta;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::decide::{Spoken, Verdict};
+use crate::loose::Loose;
 use crate::period::Period;
 use crate::vocabulary::instance::HEALTHY;
 
 /// An AddonInstance as anybody may have written it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Instance {
-    #[serde(flatten)]
-    types: Option<TypeMeta>,
-    #[serde(default)]
-    pub(crate) metadata: ObjectMeta,
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    spec: Value,
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    status: Value,
-}
-
-impl Resource for Instance {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        AddonInstance::kind(&())
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        AddonInstance::group(&())
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        AddonInstance::version(&())
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        AddonInstance::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+pub(crate) type Instance = Loose<AddonInstance>;
 
 impl Instance {
     pub(crate) fn generation(&self) -> i64 {
@@ -81,14 +36,10 @@ impl Instance {
             .map_or(Spoken::Nothing, |healthy| Spoken::of(word(healthy, "status"), word(healthy, "reason")))
     }
 
-    /// Says a verdict in `Healthy`, and that this generation was judged. All else stays as it is.
-    pub(crate) fn say(&mut self, verdict: Verdict, now: Timestamp) {
-        let generation = self.generation();
-        let condition = json!(verdict.condition().observed_at(generation).since(now));
-        let mut status = match std::mem::take(&mut self.status) {
-            Value::Object(status) => status,
-            _ => Map::new(),
-        };
+    /// The instance with a verdict in `Healthy`, which says that this generation was judged.
+    pub(crate) fn saying(&self, verdict: Verdict, now: Timestamp) -> Self {
+        let condition = json!(verdict.condition().observed_at(self.generation()).since(now));
+        let mut status = self.status.as_object().cloned().unwrap_or_else(Map::new);
         let mut conditions = match status.remove("conditions") {
             Some(Value::Array(conditions)) => conditions,
             _ => Vec::new(),
@@ -98,8 +49,8 @@ impl Instance {
         conditions.retain(|condition| !is_healthy(condition));
         conditions.insert(place.min(conditions.len()), condition);
         status.insert("conditions".into(), conditions.into());
-        status.insert("observedGeneration".into(), generation.into());
-        self.status = status.into();
+        status.insert("observedGeneration".into(), self.generation().into());
+        self.with_status(status.into())
     }
 }
 
@@ -155,8 +106,8 @@ mod tests {
             ("alone", Value::Null, json!([timeout])),
         ];
         for (sentence, before, after) in rows {
-            let mut said = instance(json!({"lastHeartbeatTime": beat, "conditions": before, "own": 1}));
-            said.say(Verdict::TimedOut, "2024-05-01T10:00:30.7Z".parse().expect("a time"));
+            let silent = instance(json!({"lastHeartbeatTime": beat, "conditions": before, "own": 1}));
+            let said = silent.saying(Verdict::TimedOut, "2024-05-01T10:00:30.7Z".parse().expect("a time"));
             let wanted =
                 json!({"lastHeartbeatTime": beat, "conditions": after, "own": 1, "observedGeneration": 3});
             assert_eq!(said.status, wanted, "{sentence}");
@@ -171,8 +122,7 @@ mod tests {
         {
             let read = instance(status.clone());
             assert_eq!((read.stamp(), read.spoken()), (None, Spoken::Nothing), "{status}");
-            let mut said = read;
-            said.say(Verdict::Pending, Timestamp::UNIX_EPOCH);
+            let said = read.saying(Verdict::Pending, Timestamp::UNIX_EPOCH);
             assert_eq!(said.spoken(), Spoken::Verdict(Verdict::Pending), "{status}");
         }
         let read: Instance =

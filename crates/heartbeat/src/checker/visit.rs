@@ -88,7 +88,7 @@ impl Visitor {
                 self.tell(key, &instance).await;
             }
             let Some(verdict) = finding.verdict else { return Ok(Outcome::Settled) };
-            match self.write(&api, key, instance, verdict).await {
+            match self.write(&api, key, &instance, verdict).await {
                 Ok(()) => {
                     tracing::info!("{}: {key}: {}", self.cluster, verdict.condition().message);
                     if let Some(since) = finding.since {
@@ -109,11 +109,11 @@ impl Visitor {
         &self,
         api: &Api<Instance>,
         key: &Key,
-        mut instance: Instance,
+        instance: &Instance,
         verdict: Verdict,
     ) -> Result<(), kube::Error> {
-        instance.say(verdict, self.clock.now());
-        let written = api.replace_status(key.name(), &PostParams::default(), &instance).await?;
+        let wanted = instance.saying(verdict, self.clock.now());
+        let written = api.replace_status(key.name(), &PostParams::default(), &wanted).await?;
         // Known at once, so that the event of our own write finds nothing to do.
         self.index.lock().observe(&written, self.steady.now());
         Ok(())

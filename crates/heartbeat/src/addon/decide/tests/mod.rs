@@ -10,7 +10,7 @@ use bellwether_runtime::Next;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::addon::loose::Loose;
+use crate::loose::Loose;
 
 const NOW: &str = "2024-05-01T10:00:00Z";
 

@@ -1,0 +1,177 @@
+//! `bellwether run agent` on real Kubernetes: what `deploy/agent` allows is enough for it, and what
+//! `deploy/examples/heartbeat-sidecar.yaml` allows for a sidecar; and of two copies one acts.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bellwether_testkit::{eventually, real};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::agent::Agent;
+use crate::server::{Server, bellwether, run};
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+const LEADING: &str = r#"bellwether_leading{cluster="local",controller="addon-controller"}"#;
+
+/// A cluster that has our definitions, met as its administrator.
+struct Kubernetes {
+    dir: tempfile::TempDir,
+    kubeconfig: PathBuf,
+}
+
+impl Kubernetes {
+    async fn new(name: &str) -> Self {
+        let kubeconfig = real::kubeconfig(name).await;
+        let installed = run(bellwether(["crds", "--install", "--kubeconfig"]).arg(&kubeconfig));
+        assert_eq!(installed.code, Some(0), "{}", installed.stderr);
+        Self { dir: tempfile::tempdir().unwrap(), kubeconfig }
+    }
+
+    fn try_kubectl<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<String, String> {
+        let assets = std::env::var(real::ASSETS).expect("kubectl is among the assets");
+        let mut kubectl = Command::new(Path::new(&assets).join("kubectl"));
+        let ended = run(kubectl.args(arguments).arg("--kubeconfig").arg(&self.kubeconfig).current_dir(ROOT));
+        if ended.code == Some(0) { Ok(ended.stdout) } else { Err(ended.stdout + &ended.stderr) }
+    }
+
+    /// What a person types.
+    fn kubectl(&self, line: &str) -> String {
+        self.try_kubectl(line.split(' ')).unwrap_or_else(|words| panic!("kubectl {line}: {words}"))
+    }
+
+    fn apply(&self, object: &Value) {
+        let path = self.dir.path().join("object.json");
+        std::fs::write(&path, object.to_string()).unwrap();
+        self.kubectl(&format!("apply -f {}", path.display()));
+    }
+
+    /// Looks at an object until a member of it has a value.
+    async fn until(&self, object: &str, member: &str, wanted: &str) {
+        let line = format!("get {object} -o jsonpath={{{member}}}");
+        eventually(&format!("{object} has {wanted} at {member}"), || async {
+            (self.try_kubectl(line.split(' ')).is_ok_and(|found| found == wanted)).then_some(())
+        })
+        .await;
+    }
+
+    /// A kubeconfig of a ServiceAccount, in its namespace, by a token that the API server makes.
+    fn kubeconfig_of(&self, account: &str, namespace: &str) -> PathBuf {
+        let token = self.kubectl(&format!("create token {account} -n {namespace}"));
+        let mut config: Value = serde_json::from_slice(&std::fs::read(&self.kubeconfig).unwrap()).unwrap();
+        config["users"][0]["user"] = json!({"token": token.trim_end()});
+        config["contexts"][0]["context"]["namespace"] = json!(namespace);
+        let path = self.dir.path().join(format!("{account}.kubeconfig"));
+        std::fs::write(&path, config.to_string()).unwrap();
+        path
+    }
+
+    /// Whether a ServiceAccount may do something.
+    fn may(&self, account: &str, namespace: &str, what: &str) -> bool {
+        let line = format!("auth can-i {what} --as=system:serviceaccount:{namespace}:{account}");
+        let answer = self.try_kubectl(line.split(' ')).unwrap_or_else(|words| words);
+        answer.lines().any(|line| line == "yes")
+    }
+}
+
+const HEALTHY: &str = "addoninstance addon-instance -n reference-addon";
+const REASON: &str = r".status.conditions[?(@.type=='addons.managed.openshift.io/Healthy')].reason";
+const LEASE: &str = "lease bellwether-agent -n bellwether-agent";
+
+#[tokio::test]
+async fn its_rights_are_enough() {
+    let cluster = Kubernetes::new("agent-rights").await;
+    cluster.kubectl("apply -k deploy/agent");
+    let kubeconfig = cluster.kubeconfig_of("bellwether-agent", "bellwether-agent");
+    let mut agent = Agent::start(&cluster.dir.path().join("agent"), &kubeconfig, &[]);
+    eventually("it leads", || async { (agent.metric(LEADING)? == "1").then_some(()) }).await;
+    assert_ne!(cluster.kubectl(&format!("get {LEASE} -o jsonpath={{.spec.holderIdentity}}")), "");
+
+    cluster.kubectl("apply -f deploy/examples/reference-addon.yaml");
+    cluster.until("addon reference-addon", ".status.phase", "Ready").await;
+    a_sidecar_has_rights_enough(&cluster).await;
+    a_senseless_period_is_told(&cluster).await;
+    a_namespace_is_labelled(&cluster).await;
+    cluster.kubectl("delete addon reference-addon");
+
+    for what in ["delete namespaces", "get secrets -n bellwether-agent", "update addons", "delete leases"] {
+        assert!(!cluster.may("bellwether-agent", "bellwether-agent", what), "it may {what}");
+    }
+    assert_eq!(agent.process.signal(Signal::TERM).code(), Some(0), "{}", agent.process.log());
+    assert_eq!(cluster.kubectl(&format!("get {LEASE} -o jsonpath={{.spec.holderIdentity}}")), "");
+    let log = agent.process.log().to_lowercase();
+    assert!(!log.contains("forbidden") && !log.contains("unauthorized"), "{log}");
+}
+
+/// The sidecar of the example, with its arguments and its account: it beats, it falls silent, and one more beat is heard.
+async fn a_sidecar_has_rights_enough(cluster: &Kubernetes) {
+    cluster.kubectl("apply -f deploy/examples/heartbeat-sidecar.yaml");
+    let period = json!({"spec": {"heartbeatUpdatePeriod": "2s"}}).to_string();
+    cluster.kubectl(&format!("patch {HEALTHY} --type merge -p {period}"));
+    let kubeconfig = cluster.kubeconfig_of("reference-addon", "reference-addon");
+    let deployment = cluster.kubectl("get deployment reference-addon -n reference-addon -o json");
+    let deployment: Value = serde_json::from_str(&deployment).unwrap();
+    let arguments = &deployment["spec"]["template"]["spec"]["containers"][1]["args"];
+    let arguments = arguments.as_array().unwrap().iter().filter_map(Value::as_str);
+
+    let mut sidecar = Server::launch(
+        &cluster.dir.path().join("sidecar"),
+        bellwether(arguments).env("KUBECONFIG", &kubeconfig),
+    );
+    assert!(sidecar.line().contains("sent reference-addon/addon-instance with Healthy=True (ComponentsUp)"));
+    cluster.until(HEALTHY, REASON, "ComponentsUp").await;
+    assert_eq!(sidecar.signal(Signal::TERM).code(), Some(0), "{}", sidecar.log());
+    cluster.until(HEALTHY, REASON, "HeartbeatTimeout").await;
+    let sent = run(bellwether(["heartbeat", "send", "--kubeconfig"]).arg(&kubeconfig));
+    assert_eq!(sent.code, Some(0), "{}", sent.stderr);
+    cluster.until(HEALTHY, REASON, "ReceivingHeartbeats").await;
+
+    for what in ["list addoninstances", "update addoninstances", "patch addoninstances", "get addons"] {
+        let what = format!("{what} -n reference-addon");
+        assert!(!cluster.may("reference-addon", "reference-addon", &what), "it may {what}");
+    }
+}
+
+async fn a_senseless_period_is_told(cluster: &Kubernetes) {
+    cluster.kubectl("create namespace odd");
+    cluster.apply(&json!({
+        "apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "AddonInstance",
+        "metadata": {"name": "odd", "namespace": "odd"}, "spec": {"heartbeatUpdatePeriod": "banana"},
+    }));
+    cluster.until("events -n odd", ".items[*].reason", "InvalidHeartbeatUpdatePeriod").await;
+}
+
+async fn a_namespace_is_labelled(cluster: &Kubernetes) {
+    cluster.kubectl("create namespace there-before");
+    cluster.apply(&json!({
+        "apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "Addon", "metadata": {"name": "guest"},
+        "spec": {
+            "displayName": "Guest", "commonLabels": {"team": "guests"}, "namespaces": [{"name": "there-before"}],
+            "install": {"type": "External", "external": {"namespace": "there-before"}},
+        },
+    }));
+    cluster.until("namespace there-before", ".metadata.labels.team", "guests").await;
+    cluster.until("addon guest", ".status.phase", "Ready").await;
+}
+
+#[tokio::test]
+async fn of_two_copies_one_acts_and_the_other_takes_over_when_it_is_killed() {
+    let cluster = Kubernetes::new("agents").await;
+    let start = |name: &str| Agent::start(&cluster.dir.path().join(name), &cluster.kubeconfig, &[]);
+    let mut first = start("first");
+    eventually("the first leads", || async { (first.metric(LEADING)? == "1").then_some(()) }).await;
+    let second = start("second");
+    cluster.kubectl("apply -f deploy/examples/reference-addon.yaml");
+    cluster.until("addon reference-addon", ".status.phase", "Ready").await;
+    assert_eq!(second.metric(LEADING).as_deref(), Some("0"));
+
+    first.process.kill();
+    cluster.kubectl("delete addon reference-addon --wait=false");
+    eventually("the second leads", || async { (second.metric(LEADING)? == "1").then_some(()) }).await;
+    // What the first has left undone.
+    eventually("the Addon is let go", || async {
+        cluster.try_kubectl(["get", "addon", "reference-addon"]).is_err().then_some(())
+    })
+    .await;
+}
