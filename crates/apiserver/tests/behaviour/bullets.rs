@@ -443,6 +443,7 @@ pub(crate) const BULLETS: &[Bullet] = &[
         "defaulting and pruning on read",
         &[
             "custom::a_default_that_came_later_is_seen_in_what_was_stored_before",
+            "custom::a_new_object_has_the_status_that_the_schema_gives_it",
             "custom::a_field_that_the_schema_lost_is_not_shown",
         ],
     ),

@@ -12,7 +12,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use bellwether_api::addons_managed::AddonSpec;
-use bellwether_conditions::{ConditionType, Desired, Reason, Status as Holds, TransitionKey};
+use bellwether_conditions::{ConditionType, Desired, Reason, Status as Holds, TransitionKey, shorten};
 use bellwether_runtime::Next;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -21,6 +21,9 @@ use serde_json::{Value, json};
 use self::instance::Provision;
 use super::subject::{Instance, Misconfigured, Status, Subject, target};
 use crate::vocabulary::addon::{self, messages, reasons};
+
+/// The longest message that a condition may have.
+const LONGEST_MESSAGE: usize = 32_768;
 
 /// Whether the silence of an add-on is also told on its Addon, as the condition `HeartbeatTimeout`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -254,7 +257,7 @@ impl Draft {
     }
 
     fn set(&mut self, type_: ConditionType, holds: Holds, reason: Reason, message: impl Into<String>) {
-        let wish = Desired::new(type_, holds, reason, message);
+        let wish = Desired::new(type_, holds, reason, shorten(&message.into(), LONGEST_MESSAGE));
         let wish = match self.generation {
             Some(generation) => wish.observed_at(generation),
             None => wish,
