@@ -93,6 +93,10 @@ async fn its_rights_are_enough() {
     a_sidecar_has_rights_enough(&cluster).await;
     a_senseless_period_is_told(&cluster).await;
     a_namespace_is_labelled(&cluster).await;
+    an_instance_is_marked(&cluster).await;
+    cluster.kubectl("apply -f deploy/examples/pause-all.yaml");
+    cluster.until("addonoperator addon-operator", ".status.phase", "Ready").await;
+    cluster.until("addon guest", ".status.conditions[?(@.type=='Paused')].status", "True").await;
     cluster.kubectl("delete addon reference-addon");
 
     for what in ["delete namespaces", "get secrets -n bellwether-agent", "update addons", "delete leases"] {
@@ -140,6 +144,10 @@ async fn a_senseless_period_is_told(cluster: &Kubernetes) {
         "metadata": {"name": "odd", "namespace": "odd"}, "spec": {"heartbeatUpdatePeriod": "banana"},
     }));
     cluster.until("events -n odd", ".items[*].reason", "InvalidHeartbeatUpdatePeriod").await;
+    // The same again is counted on the event that is there.
+    let period = json!({"spec": {"heartbeatUpdatePeriod": "pear"}}).to_string();
+    cluster.kubectl(&format!("patch addoninstance odd -n odd --type merge -p {period}"));
+    cluster.until("events.events.k8s.io -n odd", ".items[*].series.count", "2").await;
 }
 
 async fn a_namespace_is_labelled(cluster: &Kubernetes) {
@@ -153,6 +161,13 @@ async fn a_namespace_is_labelled(cluster: &Kubernetes) {
     }));
     cluster.until("namespace there-before", ".metadata.labels.team", "guests").await;
     cluster.until("addon guest", ".status.phase", "Ready").await;
+}
+
+async fn an_instance_is_marked(cluster: &Kubernetes) {
+    cluster.kubectl("apply -f deploy/examples/careful-addon.yaml");
+    cluster.until("addon careful-addon", ".status.conditions[*].reason", "AddonInstanceNotInstalled").await;
+    cluster.kubectl("annotate addon careful-addon addons.managed.openshift.io/delete=");
+    cluster.until("addoninstance addon-instance -n careful-addon", ".spec.markedForDeletion", "true").await;
 }
 
 #[tokio::test]
