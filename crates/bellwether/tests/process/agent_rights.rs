@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use bellwether_testkit::{eventually, real};
 use rustix::process::Signal;
@@ -14,6 +15,10 @@ use crate::server::{Server, bellwether, run};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const LEADING: &str = r#"bellwether_leading{cluster="local",controller="addon-controller"}"#;
+
+/// How long a leader that is not heard of keeps its place, and how long it may take to notice that it is free.
+const TERM: Duration = Duration::from_secs(15);
+const ALLOWANCE: Duration = Duration::from_secs(5);
 
 /// A cluster that has our definitions, met as its administrator.
 struct Kubernetes {
@@ -182,8 +187,11 @@ async fn of_two_copies_one_acts_and_the_other_takes_over_when_it_is_killed() {
     assert_eq!(second.metric(LEADING).as_deref(), Some("0"));
 
     first.process.kill();
+    let killed = Instant::now();
     cluster.kubectl("delete addon reference-addon --wait=false");
     eventually("the second leads", || async { (second.metric(LEADING)? == "1").then_some(()) }).await;
+    println!("the second leads after {:?}", killed.elapsed());
+    assert!(killed.elapsed() < TERM + ALLOWANCE, "{:?}", killed.elapsed());
     // What the first has left undone.
     eventually("the Addon is let go", || async {
         cluster.try_kubectl(["get", "addon", "reference-addon"]).is_err().then_some(())
