@@ -99,14 +99,14 @@ async fn check_definitions(target: &Target) -> anyhow::Result<()> {
 }
 
 fn context(arguments: &AgentArgs, target: &Target) -> Context {
-    let shutdown = Shutdown::default();
+    let (shutdown, health) = (Shutdown::default(), Health::default());
     let leadership = if arguments.leader_election {
         let election = Election {
             namespace: target.client.default_namespace().to_owned(),
             lease: LEASE.to_owned(),
             candidate: candidate(),
         };
-        Leadership::elected(target.client.clone(), election, &shutdown)
+        Leadership::elected(target.client.clone(), election, &shutdown, &health)
     } else {
         Leadership::alone()
     };
@@ -116,7 +116,7 @@ fn context(arguments: &AgentArgs, target: &Target) -> Context {
         clock: Arc::new(SystemClock),
         leadership,
         metrics: Metrics::default(),
-        health: Health::default(),
+        health,
         shutdown,
     }
 }

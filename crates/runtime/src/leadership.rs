@@ -9,6 +9,7 @@ use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseManagerError};
 use tokio::sync::watch;
 
 use crate::backoff::Growth;
+use crate::health::{Health, Part};
 use crate::shutdown::Shutdown;
 
 /// How long a leader that is not heard of keeps its place.
@@ -17,8 +18,10 @@ const TERM: Duration = Duration::from_secs(15);
 const GRACE: Duration = Duration::from_secs(5);
 /// How long it may take to let go of the lease at the end.
 const RELEASE: Duration = Duration::from_secs(2);
+/// After which time without an error an election counts as under way.
+const SETTLED: Duration = Duration::from_secs(2);
 /// How long to wait after elections failed.
-const TROUBLE: Growth = Growth { first: Duration::from_secs(1), most: Duration::from_secs(10) };
+const TROUBLE: Growth = Growth { first: Duration::from_secs(1), most: Duration::from_secs(30) };
 
 /// Whether this process acts. Clones see the same.
 #[derive(Clone, Debug)]
@@ -53,10 +56,11 @@ impl Leadership {
     }
 
     /// By election among all who want the same lease, from now to the shutdown, at which it is let go.
-    pub fn elected(client: Client, election: Election, shutdown: &Shutdown) -> Self {
+    pub fn elected(client: Client, election: Election, shutdown: &Shutdown, health: &Health) -> Self {
         let (sender, held) = watch::channel(false);
-        let end = shutdown.begun();
-        shutdown.spawn(async move { campaign(client, election, sender, end).await });
+        let part = health.part(format!("election by the lease {}/{}", election.namespace, election.lease));
+        let campaign = Campaign { client, election, held: sender, part, failures: 0 };
+        shutdown.spawn(campaign.run(shutdown.begun()));
         Self { held, _alone: None }
     }
 
@@ -84,42 +88,88 @@ impl Leadership {
     }
 }
 
-async fn campaign(
+/// What an election needs, from the first attempt to the end of the process.
+struct Campaign {
     client: Client,
     election: Election,
-    sender: watch::Sender<bool>,
-    end: impl Future<Output = ()>,
-) {
-    let mut end = std::pin::pin!(end);
-    let mut failures = 0;
-    loop {
-        let manager = match stand(&client, &election).await {
-            Ok(manager) => manager,
-            Err(error) => {
-                failures += 1;
-                tracing::warn!("no election by the lease {}/{}: {error}", election.namespace, election.lease);
-                tokio::select! {
-                    () = tokio::time::sleep(TROUBLE.wait(failures, rand::random())) => continue,
-                    () = &mut end => return,
-                }
+    held: watch::Sender<bool>,
+    part: Part,
+    /// Attempts that failed in a row.
+    failures: u32,
+}
+
+impl Campaign {
+    async fn run(mut self, end: impl Future<Output = ()>) {
+        let mut end = std::pin::pin!(end);
+        loop {
+            tokio::select! {
+                () = self.attempt() => {}
+                () = &mut end => break,
             }
-        };
-        let error = tokio::select! {
-            error = hold(&manager, &election, &sender) => error,
-            () = &mut end => {
-                let _ = sender.send(false);
-                let _ = tokio::time::timeout(RELEASE, manager.release()).await;
-                return;
-            }
+        }
+        self.resign().await;
+    }
+
+    /// Stands for election, and stays in it until it cannot be known how that goes.
+    async fn attempt(&mut self) {
+        let error = match stand(&self.client, &self.election).await {
+            Ok(manager) => self.stay(&manager).await,
+            Err(error) => error,
         };
         // Whether others have taken our place cannot be known: not to act is what does no harm.
-        let _ = sender.send(false);
-        failures = 1;
-        tracing::warn!("this process stands back, as the lease {} is out of reach: {error}", election.lease);
-        tokio::select! {
-            () = tokio::time::sleep(TROUBLE.wait(failures, rand::random())) => {}
-            () = &mut end => return,
+        let _ = self.held.send(false);
+        self.failures = self.failures.saturating_add(1);
+        let wait = TROUBLE.wait(self.failures, rand::random());
+        let Election { namespace, lease, .. } = &self.election;
+        tracing::warn!(
+            "this process stands back, as there is no election by the lease {namespace}/{lease}: {error}; again in {:.0} s",
+            wait.as_secs_f64()
+        );
+        self.part.trouble(error.to_string());
+        tokio::time::sleep(wait).await;
+    }
+
+    /// Tells what becomes of the lease, until it is out of reach.
+    async fn stay(&mut self, manager: &LeaseManager) -> LeaseManagerError {
+        loop {
+            let mut changed = std::pin::pin!(manager.changed());
+            let changed = match tokio::time::timeout(SETTLED, &mut changed).await {
+                Ok(changed) => changed,
+                // Somebody leads, and nothing is wrong with that.
+                Err(_) => {
+                    self.is_well();
+                    changed.await
+                }
+            };
+            match changed {
+                Ok(held) => {
+                    self.is_well();
+                    let Election { candidate, lease, .. } = &self.election;
+                    let verb = if held { "leads" } else { "stands by" };
+                    tracing::info!("{candidate} {verb}, by the lease {lease}");
+                    let _ = self.held.send(held);
+                }
+                Err(error) => return error,
+            }
         }
+    }
+
+    fn is_well(&mut self) {
+        self.failures = 0;
+        self.part.well();
+    }
+
+    /// Lets go of the lease, so that nobody has to wait for the end of the term.
+    async fn resign(self) {
+        let led = self.held.send_replace(false);
+        if !led {
+            return;
+        }
+        let released = async {
+            let manager = stand(&self.client, &self.election).await?;
+            manager.release().await
+        };
+        let _ = tokio::time::timeout(RELEASE, released).await;
     }
 }
 
@@ -131,23 +181,4 @@ async fn stand(client: &Client, election: &Election) -> Result<LeaseManager, Lea
         .with_grace(GRACE.as_secs())
         .build()
         .await
-}
-
-/// Tells what becomes of the lease, until it cannot be known.
-async fn hold(
-    manager: &LeaseManager,
-    election: &Election,
-    sender: &watch::Sender<bool>,
-) -> LeaseManagerError {
-    loop {
-        match manager.changed().await {
-            Ok(held) => {
-                let Election { candidate, lease, .. } = election;
-                let verb = if held { "leads" } else { "stands by" };
-                tracing::info!("{candidate} {verb}, by the lease {lease}");
-                let _ = sender.send(held);
-            }
-            Err(error) => return error,
-        }
-    }
 }

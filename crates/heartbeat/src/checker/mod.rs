@@ -175,7 +175,7 @@ impl Checker {
     }
 
     fn act_on(&mut self, key: Key, finding: &Finding) {
-        if finding.recovered {
+        if finding.recovered && self.leads {
             self.counts.recovered();
         }
         if finding.wants_a_visit() && self.queued.insert(key.clone()) {

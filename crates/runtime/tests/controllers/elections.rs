@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bellwether_runtime::{Election, Leadership, Shutdown};
+use bellwether_runtime::{Election, Health, Leadership, Shutdown};
 use bellwether_testkit::{on_real_time, real};
 
 fn election(namespace: &str, candidate: &str) -> Election {
@@ -15,12 +15,13 @@ fn one_of_several_leads_and_another_when_it_stops() {
     on_real_time(async {
         let cluster = real::cluster("elections").await;
         let namespace = cluster.namespace().await;
-        let (one, other) = (Shutdown::default(), Shutdown::default());
-        let first = Leadership::elected(cluster.client(), election(&namespace, "one"), &one);
+        let (one, other, health) = (Shutdown::default(), Shutdown::default(), Health::default());
+        let first = Leadership::elected(cluster.client(), election(&namespace, "one"), &one, &health);
         first.held().await;
-        let second = Leadership::elected(cluster.client(), election(&namespace, "other"), &other);
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        let second = Leadership::elected(cluster.client(), election(&namespace, "other"), &other, &health);
+        tokio::time::sleep(Duration::from_secs(3)).await;
         assert!(first.is_held() && !second.is_held());
+        assert_eq!(health.troubles(), [], "to stand by is no trouble");
 
         // It lets go of the lease at its end, so that nobody waits for the term to pass.
         one.finish().await;
@@ -34,11 +35,13 @@ fn one_of_several_leads_and_another_when_it_stops() {
 fn who_cannot_reach_the_lease_does_not_lead() {
     on_real_time(async {
         let cluster = real::cluster("elections").await;
-        let shutdown = Shutdown::default();
+        let (shutdown, health) = (Shutdown::default(), Health::default());
         let nowhere = election("there-is-no-such-namespace", "one");
-        let leadership = Leadership::elected(cluster.client(), nowhere, &shutdown);
+        let leadership = Leadership::elected(cluster.client(), nowhere, &shutdown, &health);
         let early = tokio::time::timeout(Duration::from_secs(3), leadership.held()).await;
         assert!(early.is_err(), "it leads without a lease");
+        let troubles = health.troubles();
+        assert!(matches!(troubles.as_slice(), [(_, words)] if words.contains("not found")), "{troubles:?}");
         shutdown.finish().await;
     });
 }
