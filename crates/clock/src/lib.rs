@@ -10,6 +10,11 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
+/// An instant as Kubernetes keeps it: in whole seconds. What is compared with what was kept goes through this first.
+pub fn whole_seconds(instant: Timestamp) -> Timestamp {
+    Timestamp::from_second(instant.as_second()).unwrap_or(instant)
+}
+
 /// The clock of the machine. It may be set, and then steps.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct SystemClock;

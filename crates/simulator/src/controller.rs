@@ -5,10 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether_clock::Clock;
+use bellwether_clock::{Clock, whole_seconds};
 use bellwether_runtime::{Agenda, Growth};
 use futures::stream::{BoxStream, SelectAll, StreamExt as _, select_all};
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Node;
@@ -288,9 +287,8 @@ impl Simulator {
     }
 
     fn world(&self) -> World {
-        let now = self.clock.now();
         World {
-            now: Time(Timestamp::from_second(now.as_second()).unwrap_or(now)),
+            now: Time(whole_seconds(self.clock.now())),
             nodes: i32::try_from(self.schedulable.len()).unwrap_or(i32::MAX).max(1),
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bellwether_api::addons_managed::AddonOperator;
-use bellwether_clock::Clock;
+use bellwether_clock::{Clock, whole_seconds};
 use bellwether_conditions::{ConditionSet, Desired, Status as Holds, TransitionKey};
 use bellwether_runtime::{Context, Next, Reconciler};
 use jiff::Timestamp;
@@ -59,9 +59,7 @@ fn decide(operator: &Loose<AddonOperator>, held: &Status, now: Timestamp) -> Sta
     let mut conditions = held.conditions.clone();
     let set = |conditions: &mut ConditionSet, wish: Desired| {
         let wish = Desired { observed_generation: generation, ..wish };
-        // Kubernetes keeps whole seconds; what is compared later must be what is kept.
-        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        let _ = conditions.upsert(wish, TransitionKey::Status, now);
+        let _ = conditions.upsert(wish, TransitionKey::Status, whole_seconds(now));
     };
     let (available, phase) = if operator.name_any() == OPERATOR {
         let message = "Addons are looked after.";

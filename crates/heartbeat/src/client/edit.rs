@@ -1,6 +1,7 @@
 //! What a beat changes in the status of an instance. Pure, and on JSON as it was read: what others wrote, and how they
 //! wrote it, stays to the byte.
 
+use bellwether_clock::whole_seconds;
 use bellwether_conditions::{Condition, ConditionSet, Desired, Outcome, TransitionKey, shorten};
 use jiff::Timestamp;
 use serde::Deserialize as _;
@@ -17,7 +18,7 @@ pub(super) fn beat(object: &mut Value, generation: Option<i64>, conditions: &[De
     else {
         return;
     };
-    status.insert("lastHeartbeatTime".into(), whole_seconds(now).into());
+    status.insert("lastHeartbeatTime".into(), whole_seconds(now).to_string().into());
     if let Some(generation) = generation {
         status.insert("observedGeneration".into(), generation.into());
     }
@@ -34,11 +35,6 @@ pub(super) fn beat(object: &mut Value, generation: Option<i64>, conditions: &[De
         let message = shorten(&desired.message, LONGEST_MESSAGE);
         merge(list, Desired { observed_generation, message, ..desired.clone() }, now);
     }
-}
-
-/// Times on the wire, as Go writes them.
-fn whole_seconds(instant: Timestamp) -> String {
-    Timestamp::from_second(instant.as_second()).unwrap_or(instant).to_string()
 }
 
 /// The members of an object; what is none becomes an empty one.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use bellwether_conditions::{Desired, Reason, Status};
 use bellwether_heartbeat::client::Instance;
 use bellwether_heartbeat::vocabulary::instance::HEALTHY;
-use bellwether_testkit::{Cluster, SteadyClock, eventually};
+use bellwether_testkit::{Cluster, SteadyClock};
 use serde_json::{Value, json};
 
 const GROUP: &str = "/apis/addons.managed.openshift.io/v1alpha1";
@@ -64,19 +64,6 @@ macro_rules! on_paused_cluster {
     };
 }
 pub(crate) use on_paused_cluster;
-
-/// Installs our definitions, and waits until objects of their kinds can be asked for.
-async fn install_definitions(cluster: &Cluster) {
-    for definition in bellwether_api::crds() {
-        let body = serde_json::to_value(&definition.crd).unwrap();
-        let answer = cluster.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &body).await;
-        assert!([201, 409].contains(&answer.status), "{}", answer.text());
-        let spec = &definition.crd.spec;
-        let path = format!("/apis/{}/{}/{}", spec.group, spec.versions[0].name, spec.names.plural);
-        eventually(&path, || async { (cluster.get(&path).await.status == 200).then_some(()) }).await;
-    }
-}
-
 /// A namespace of its own, in which a case may have one instance.
 struct Place {
     cluster: Cluster,
@@ -85,7 +72,8 @@ struct Place {
 
 impl Place {
     async fn in_cluster(cluster: Cluster) -> Self {
-        install_definitions(&cluster).await;
+        let definitions = bellwether_api::crds().into_iter();
+        cluster.install_definitions(definitions.map(|definition| json!(definition.crd))).await;
         let namespace = cluster.namespace().await;
         Self { cluster, namespace }
     }

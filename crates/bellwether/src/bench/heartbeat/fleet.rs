@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use bellwether_clock::whole_seconds;
 use http::Method;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -207,7 +208,7 @@ async fn beat(
     number: usize,
     known: &Mutex<Vec<Known>>,
 ) -> anyhow::Result<usize> {
-    let now = Timestamp::from_second(Timestamp::now().as_second())?;
+    let now = whole_seconds(Timestamp::now());
     let patch = format!(r#"{{"status":{{"lastHeartbeatTime":"{now}"}}}}"#);
     let mut counts = 0;
     if let Some(known) = known.lock().get_mut(number) {

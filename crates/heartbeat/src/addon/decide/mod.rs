@@ -12,6 +12,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use bellwether_api::addons_managed::AddonSpec;
+use bellwether_clock::whole_seconds;
 use bellwether_conditions::{ConditionType, Desired, Reason, Status as Holds, TransitionKey, shorten};
 use bellwether_runtime::Next;
 use jiff::Timestamp;
@@ -251,9 +252,7 @@ impl Draft {
         let generation = observed.subject.metadata.generation;
         let mut status = observed.subject.status.clone();
         status.observed_generation = generation.or(status.observed_generation);
-        // Kubernetes keeps whole seconds; what is compared later must be what is kept.
-        let now = Timestamp::from_second(observed.now.as_second()).unwrap_or(observed.now);
-        Self { status, generation, now, next: Next::OnChange }
+        Self { status, generation, now: whole_seconds(observed.now), next: Next::OnChange }
     }
 
     fn set(&mut self, type_: ConditionType, holds: Holds, reason: Reason, message: impl Into<String>) {
