@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::backoff::{Backoff, Growth};
+use crate::bound::heard;
 use crate::context::Context;
 use crate::health::Part;
 use crate::metrics::Counts;
@@ -122,12 +123,14 @@ fn watched<R: Reconciler>(
     part: Part,
 ) -> (impl Stream<Item = Result<R::Object, watcher::Error>> + Send + 'static, Store<R::Object>) {
     let (store, writer) = reflector::store();
-    let api = Api::<R::Object>::all(context.client.clone());
+    let part = Arc::new(part);
+    let api = Api::<R::Object>::all(heard(&context.client, part.clone()));
     let objects = watcher(api, watcher::Config::default())
         .default_backoff()
-        .inspect(move |event| match event {
-            Ok(_) => part.well(),
-            Err(error) => part.trouble(error.to_string()),
+        .inspect(move |event| {
+            if let Err(error) = event {
+                part.trouble(error.to_string());
+            }
         })
         // Nobody looks at it, and it may be most of an object.
         .modify(|object| object.managed_fields_mut().clear())

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_clock::{Clock as _, SteadyClock};
-use bellwether_runtime::{Agenda, Backoff, Context, Growth, Part};
+use bellwether_runtime::{Agenda, Backoff, Context, Growth, Part, heard};
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use kube::Api;
@@ -41,8 +41,9 @@ const RETRY: Growth = Growth { first: Duration::from_millis(250), most: Duration
 /// Watches the AddonInstances of a cluster and judges them, until the shutdown. A copy that does not lead watches all
 /// the same, so that it has seen who beats when its time comes.
 pub async fn run(context: Context, settings: Settings) {
-    let part = context.health.part(format!("{NAME} of {}", context.cluster));
-    let instances = watcher(Api::<Instance>::all(context.client.clone()), watcher::Config::default())
+    let part = Arc::new(context.health.part(format!("{NAME} of {}", context.cluster)));
+    let api = Api::<Instance>::all(heard(&context.client, part.clone()));
+    let instances = watcher(api, watcher::Config::default())
         .default_backoff()
         .modify(|instance| instance.metadata.managed_fields = None);
     Checker::new(context, settings, part).run(std::pin::pin!(instances)).await;
@@ -50,7 +51,7 @@ pub async fn run(context: Context, settings: Settings) {
 
 struct Checker {
     context: Context,
-    part: Part,
+    part: Arc<Part>,
     /// The time by which beats are judged: set when the checker starts, and then never stepped, whatever happens to the
     /// clock of the machine.
     steady: SteadyClock,
@@ -72,7 +73,7 @@ struct Checker {
 }
 
 impl Checker {
-    fn new(context: Context, settings: Settings, part: Part) -> Self {
+    fn new(context: Context, settings: Settings, part: Arc<Part>) -> Self {
         let steady = SteadyClock::starting_at(context.clock.now());
         let index = Arc::new(Mutex::new(Index::new(settings)));
         let counts = Arc::new(Counts::of(&context.metrics, &context.cluster));
@@ -128,7 +129,6 @@ impl Checker {
     fn take_in(&mut self, event: watcher::Result<watcher::Event<Instance>>) {
         match event {
             Ok(event) => {
-                self.part.well();
                 self.handle(event);
                 self.counts.census(&self.index.lock().census());
             }

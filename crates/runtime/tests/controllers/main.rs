@@ -8,6 +8,7 @@
 )]
 
 mod elections;
+mod troubles;
 
 use std::collections::HashMap;
 use std::sync::Arc;
