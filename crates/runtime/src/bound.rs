@@ -1,6 +1,8 @@
-//! A client that says to a part of the process when it was answered.
+//! Clients that know when they were answered: one that says so to a part of the process, and one that does not wait for
+//! ever.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::Request;
 use kube::Client;
@@ -22,6 +24,19 @@ pub fn heard(client: &Client, part: Arc<Part>) -> Client {
                 part.well();
             }
             Ok::<_, kube::Error>(answer)
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// A client whose requests fail when they are not answered in time.
+pub(crate) fn within(limit: Duration, client: &Client) -> Client {
+    let (client, namespace) = (client.clone(), client.default_namespace().to_owned());
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            let late = || kube::Error::Service(format!("no answer within {limit:?}").into());
+            tokio::time::timeout(limit, client.send(request)).await.unwrap_or_else(|_| Err(late()))
         }
     });
     Client::new(service, namespace)

@@ -8,6 +8,7 @@
 )]
 
 mod elections;
+mod elections_stuck;
 mod troubles;
 
 use std::collections::HashMap;
