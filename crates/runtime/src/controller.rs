@@ -107,11 +107,16 @@ async fn lead<R: Reconciler>(reconciler: &Arc<R>, context: &Context, counts: &Co
         .watch(Controller::for_stream(objects, store))
         .with_config(Config::default().concurrency(R::CONCURRENCY))
         .graceful_shutdown_on(retire);
-    let mut results = std::pin::pin!(controller.run(reconcile, wait_after, post));
+    let mut results = std::pin::pin!(controller.run(reconcile, wait_after, post.clone()));
     while let Some(result) = results.next().await {
         match result {
-            // An object that has gone meanwhile, and failures, which have been told of.
-            Ok(_) | Err(Error::ObjectNotFound(_) | Error::ReconcilerFailed(..)) => {}
+            // Failures have been told of.
+            Ok(_) | Err(Error::ReconcilerFailed(..)) => {}
+            Err(Error::ObjectNotFound(gone)) => {
+                let mut key = ObjectRef::new(&gone.name);
+                key.namespace = gone.namespace;
+                post.backoff.succeeded(&key);
+            }
             Err(error) => tracing::debug!("{} of {}: {error}", R::NAME, context.cluster),
         }
     }
