@@ -8,6 +8,7 @@
     reason = "a test that cannot go on ends with a panic"
 )]
 
+mod odd_servers;
 mod scenarios;
 mod stage;
 
@@ -73,6 +74,14 @@ fn periods_that_make_no_sense_count_as_ten_seconds_and_harm_nobody() {
     on_paused_time(async {
         let cluster = embedded::in_process().await;
         scenarios::periods_that_make_no_sense_count_as_ten_seconds(&Stage::new(&cluster, 10).await).await;
+    });
+}
+
+#[test]
+fn a_server_that_was_set_back_is_believed_and_not_asked_without_end() {
+    on_paused_time(async {
+        let cluster = embedded::in_process().await;
+        odd_servers::a_server_that_was_set_back(&Stage::new(&cluster, 10).await).await;
     });
 }
 

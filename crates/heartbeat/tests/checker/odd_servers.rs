@@ -1,0 +1,62 @@
+//! What the checker must do when the API server does what it seldom does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bellwether_heartbeat::checker::Settings;
+use bellwether_runtime::Context;
+use http::{Method, Request, Response};
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, seconds};
+
+/// More requests than any visit needs. Then there is no answer any more, so that time goes on and the test ends.
+const MANY: usize = 100;
+
+async fn read(body: Body) -> Value {
+    serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap()
+}
+
+/// A server whose data came from a backup counts from an earlier revision, while its objects are the same.
+pub(crate) async fn a_server_that_was_set_back(stage: &Stage<'_>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let version = Arc::new(parking_lot::Mutex::new(Value::Null));
+    let service = tower::service_fn({
+        let (client, asked) = (stage.cluster.client(), asked.clone());
+        move |request: Request<Body>| {
+            let (client, asked, version) = (client.clone(), asked.clone(), version.clone());
+            async move {
+                if !request.uri().path().contains("/set-back") {
+                    return client.send(request).await;
+                }
+                if asked.fetch_add(1, Ordering::SeqCst) > MANY {
+                    std::future::pending::<()>().await;
+                }
+                let (parts, body) = request.into_parts();
+                let body = if parts.method == Method::PUT {
+                    let mut object = read(body).await;
+                    object["metadata"]["resourceVersion"] = version.lock().clone();
+                    Body::from(object.to_string().into_bytes())
+                } else {
+                    body
+                };
+                let (parts, body) = client.send(Request::from_parts(parts, body)).await?.into_parts();
+                let mut object = read(body).await;
+                *version.lock() = std::mem::replace(&mut object["metadata"]["resourceVersion"], json!("1"));
+                Ok(Response::from_parts(parts, Body::from(object.to_string().into_bytes())))
+            }
+        }
+    });
+    let client = kube::Client::new(service, "default");
+    stage.check_in(Context { client, ..stage.context() }, Settings::default());
+    let instance = stage.instance("set-back").await;
+    let beat = stage.now();
+    instance.report("True", "ComponentsUp").await;
+    stage.pass(stage.threshold() + stage.slack()).await;
+    let asked = asked.load(Ordering::SeqCst);
+    assert!(asked < 10, "{asked} requests for one instance");
+    instance.silence_marked_after(beat).await;
+}
