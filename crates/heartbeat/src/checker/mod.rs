@@ -231,7 +231,8 @@ impl Checker {
                 self.backoff.succeeded(&key);
                 self.review(key);
             }
-            Ok(Outcome::Gone) => self.forget(&key),
+            // The watch says so too, and knows whether there is another of that name by now.
+            Ok(Outcome::Gone) => self.backoff.succeeded(&key),
             Err(error) => {
                 self.of_controller.failed(error.label());
                 let wait = self.backoff.failed(key.clone());

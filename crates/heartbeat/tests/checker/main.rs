@@ -85,6 +85,14 @@ fn a_server_that_was_set_back_is_believed_and_not_asked_without_end() {
     });
 }
 
+#[test]
+fn one_that_is_made_again_during_a_visit_is_judged() {
+    on_paused_time(async {
+        let cluster = embedded::in_process().await;
+        odd_servers::one_that_is_made_again_during_a_visit(&Stage::new(&cluster, 10).await).await;
+    });
+}
+
 /// One run at the pace of the design document: beats for a minute, silence, and a return; then the periods that make
 /// no sense.
 async fn in_real_time(cluster: &bellwether_testkit::Cluster) {

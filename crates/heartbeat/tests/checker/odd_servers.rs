@@ -60,3 +60,52 @@ pub(crate) async fn a_server_that_was_set_back(stage: &Stage<'_>) {
     assert!(asked < 10, "{asked} requests for one instance");
     instance.silence_marked_after(beat).await;
 }
+
+/// It goes, and comes back with one beat, between the checker's question and the answer.
+pub(crate) async fn one_that_is_made_again_during_a_visit(stage: &Stage<'_>) {
+    let again = Arc::new(AtomicBool::new(false));
+    let service = tower::service_fn({
+        let (client, again, clock) = (stage.cluster.client(), again.clone(), stage.clock);
+        move |request: Request<Body>| {
+            let (client, again) = (client.clone(), again.clone());
+            async move {
+                let path = request.uri().path().to_owned();
+                let visit = request.method() == Method::GET && path.ends_with("/made-again");
+                if !visit || again.swap(true, Ordering::SeqCst) {
+                    return client.send(request).await;
+                }
+                let send = |method: Method, path: &str, body: Value| {
+                    let request = Request::builder().method(method.clone()).uri(path);
+                    let kind = if method == Method::PATCH {
+                        "application/merge-patch+json"
+                    } else {
+                        "application/json"
+                    };
+                    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+                    client.send(request.header("content-type", kind).body(body.into()).unwrap())
+                };
+                send(Method::DELETE, &path, Value::Null).await?;
+                let answer = client.send(request).await?;
+                let object = json!({"apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "AddonInstance",
+                    "metadata": {"name": "made-again"}, "spec": {"heartbeatUpdatePeriod": "10s"}});
+                send(Method::POST, path.trim_end_matches("/made-again"), object).await?;
+                let now = seconds(bellwether_clock::Clock::now(&clock));
+                let beat = json!({"status": {"lastHeartbeatTime": now, "conditions": [{
+                    "type": "addons.managed.openshift.io/Healthy", "status": "True", "reason": "ComponentsUp",
+                    "message": "", "lastTransitionTime": now,
+                }]}});
+                send(Method::PATCH, &format!("{path}/status"), beat).await?;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok(answer)
+            }
+        }
+    });
+    let client = kube::Client::new(service, "default");
+    stage.check_in(Context { client, ..stage.context() }, Settings::default());
+    let instance = stage.instance("made-again").await;
+    instance.report("True", "ComponentsUp").await;
+    stage.pass(stage.threshold() + stage.slack()).await;
+    assert!(again.load(Ordering::SeqCst), "there was no visit");
+    assert!(!instance.is_timed_out().await);
+    instance.silence_marked_after(stage.now()).await;
+}
