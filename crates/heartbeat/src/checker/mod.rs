@@ -124,6 +124,12 @@ impl Checker {
     fn lead(&mut self, leads: bool) {
         self.leads = leads;
         self.of_controller.leading(leads);
+        self.queue.clear();
+        self.queued.clear();
+        if leads {
+            let keys: Vec<Key> = self.index.lock().keys().cloned().collect();
+            keys.into_iter().for_each(|key| self.review(key));
+        }
     }
 
     fn take_in(&mut self, event: watcher::Result<watcher::Event<Instance>>) {
@@ -168,9 +174,13 @@ impl Checker {
 
     fn review(&mut self, key: Key) {
         let found = self.index.lock().review(&key, self.steady.now());
-        if let Some(finding) = found {
-            self.act_on(key, &finding);
-            self.counts.census(&self.index.lock().census());
+        match found {
+            Some(finding) => {
+                self.act_on(key, &finding);
+                self.counts.census(&self.index.lock().census());
+            }
+            // It has gone while a visit failed.
+            None => self.backoff.succeeded(&key),
         }
     }
 
@@ -178,7 +188,8 @@ impl Checker {
         if finding.recovered && self.leads {
             self.counts.recovered();
         }
-        if finding.wants_a_visit() && self.queued.insert(key.clone()) {
+        // A copy that stands by keeps no list, which would only grow; it looks at all when its time comes.
+        if self.leads && finding.wants_a_visit() && self.queued.insert(key.clone()) {
             self.queue.push_back(key.clone());
         }
         match finding.deadline {

@@ -65,6 +65,7 @@ scenarios! {
     an_instance_that_is_being_deleted_is_not_judged,
     one_that_is_marked_for_deletion_is_judged,
     a_copy_that_stands_by_writes_nothing_until_it_leads,
+    a_copy_that_stands_by_keeps_nothing_of_what_has_gone,
     an_outage_of_the_api_is_no_silence,
     many_beat_and_nothing_is_written,
 }
