@@ -35,8 +35,9 @@ use self::visit::{Outcome, Visitor};
 pub const NAME: &str = "heartbeat-checker";
 /// How many instances are visited at the same time.
 const CONCURRENCY: usize = 32;
-/// How long to leave an instance alone after a visit failed. An API that comes back is listed anew, which ends the wait.
-const RETRY: Growth = Growth { first: Duration::from_millis(250), most: Duration::from_secs(60) };
+/// How long to leave an instance alone after a visit failed. Nothing tells that the API is back, as a watch then goes on
+/// where it was; so the longest wait is how late silence may be marked after an outage.
+const RETRY: Growth = Growth { first: Duration::from_millis(250), most: Duration::from_secs(10) };
 
 /// Watches the AddonInstances of a cluster and judges them, until the shutdown. A copy that does not lead watches all
 /// the same, so that it has seen who beats when its time comes.

@@ -94,6 +94,14 @@ fn one_that_is_made_again_during_a_visit_is_judged() {
     });
 }
 
+#[test]
+fn after_an_outage_silence_is_marked_within_ten_seconds() {
+    on_paused_time(async {
+        let cluster = embedded::in_process().await;
+        odd_servers::after_an_outage(&Stage::new(&cluster, 10).await).await;
+    });
+}
+
 /// One run at the pace of the design document: beats for a minute, silence, and a return; then the periods that make
 /// no sense.
 async fn in_real_time(cluster: &bellwether_testkit::Cluster) {

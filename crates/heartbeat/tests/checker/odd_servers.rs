@@ -109,3 +109,33 @@ pub(crate) async fn one_that_is_made_again_during_a_visit(stage: &Stage<'_>) {
     assert!(!instance.is_timed_out().await);
     instance.silence_marked_after(stage.now()).await;
 }
+
+/// However long it lasted, who is silent is marked soon after its end: nothing but the checker tells of them.
+pub(crate) async fn after_an_outage(stage: &Stage<'_>) {
+    let up = Arc::new(AtomicBool::new(true));
+    let service = tower::service_fn({
+        let (client, up) = (stage.cluster.client(), up.clone());
+        move |request: Request<Body>| {
+            let (client, up) = (client.clone(), up.clone());
+            async move {
+                if !up.load(Ordering::SeqCst) {
+                    return Err(kube::Error::Service("nobody answers".into()));
+                }
+                client.send(request).await
+            }
+        }
+    });
+    let client = kube::Client::new(service, "default");
+    stage.check_in(Context { client, ..stage.context() }, Settings::default());
+    let instance = stage.instance("silent").await;
+    instance.report("True", "ComponentsUp").await;
+    stage.pass(stage.period).await;
+    up.store(false, Ordering::SeqCst);
+    for minutes in [3, 5, 7] {
+        stage.pass(Duration::from_secs(60 * minutes)).await;
+    }
+    up.store(true, Ordering::SeqCst);
+    let back = stage.now();
+    let after = instance.silence_marked_after(back).await;
+    assert!(after <= Duration::from_secs(10) + stage.slack(), "after {after:?}");
+}
