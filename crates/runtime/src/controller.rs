@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::backoff::{Backoff, Growth};
+use crate::bound::heard;
 use crate::context::Context;
 use crate::health::Part;
 use crate::metrics::Counts;
@@ -106,11 +107,16 @@ async fn lead<R: Reconciler>(reconciler: &Arc<R>, context: &Context, counts: &Co
         .watch(Controller::for_stream(objects, store))
         .with_config(Config::default().concurrency(R::CONCURRENCY))
         .graceful_shutdown_on(retire);
-    let mut results = std::pin::pin!(controller.run(reconcile, wait_after, post));
+    let mut results = std::pin::pin!(controller.run(reconcile, wait_after, post.clone()));
     while let Some(result) = results.next().await {
         match result {
-            // An object that has gone meanwhile, and failures, which have been told of.
-            Ok(_) | Err(Error::ObjectNotFound(_) | Error::ReconcilerFailed(..)) => {}
+            // Failures have been told of.
+            Ok(_) | Err(Error::ReconcilerFailed(..)) => {}
+            Err(Error::ObjectNotFound(gone)) => {
+                let mut key = ObjectRef::new(&gone.name);
+                key.namespace = gone.namespace;
+                post.backoff.succeeded(&key);
+            }
             Err(error) => tracing::debug!("{} of {}: {error}", R::NAME, context.cluster),
         }
     }
@@ -122,12 +128,14 @@ fn watched<R: Reconciler>(
     part: Part,
 ) -> (impl Stream<Item = Result<R::Object, watcher::Error>> + Send + 'static, Store<R::Object>) {
     let (store, writer) = reflector::store();
-    let api = Api::<R::Object>::all(context.client.clone());
+    let part = Arc::new(part);
+    let api = Api::<R::Object>::all(heard(&context.client, part.clone()));
     let objects = watcher(api, watcher::Config::default())
         .default_backoff()
-        .inspect(move |event| match event {
-            Ok(_) => part.well(),
-            Err(error) => part.trouble(error.to_string()),
+        .inspect(move |event| {
+            if let Err(error) = event {
+                part.trouble(error.to_string());
+            }
         })
         // Nobody looks at it, and it may be most of an object.
         .modify(|object| object.managed_fields_mut().clear())

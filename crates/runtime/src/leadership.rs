@@ -9,6 +9,7 @@ use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseManagerError};
 use tokio::sync::watch;
 
 use crate::backoff::Growth;
+use crate::bound::within;
 use crate::health::{Health, Part};
 use crate::shutdown::Shutdown;
 
@@ -16,6 +17,8 @@ use crate::shutdown::Shutdown;
 const TERM: Duration = Duration::from_secs(15);
 /// How long before its end a term is renewed, and by how much clocks may differ.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long to wait for an answer: a leader that cannot renew its term has to know before others take its place.
+const ANSWER: Duration = Duration::from_secs(3);
 /// How long it may take to let go of the lease at the end.
 const RELEASE: Duration = Duration::from_secs(2);
 /// After which time without an error an election counts as under way.
@@ -59,6 +62,7 @@ impl Leadership {
     pub fn elected(client: Client, election: Election, shutdown: &Shutdown, health: &Health) -> Self {
         let (sender, held) = watch::channel(false);
         let part = health.part(format!("election by the lease {}/{}", election.namespace, election.lease));
+        let client = within(ANSWER, &client);
         let campaign = Campaign { client, election, held: sender, part, failures: 0 };
         shutdown.spawn(campaign.run(shutdown.begun()));
         Self { held, _alone: None }

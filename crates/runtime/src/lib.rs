@@ -15,6 +15,7 @@
 
 mod agenda;
 mod backoff;
+mod bound;
 mod context;
 mod controller;
 mod health;
@@ -25,6 +26,7 @@ mod shutdown;
 
 pub use agenda::Agenda;
 pub use backoff::{Backoff, Growth};
+pub use bound::heard;
 pub use context::Context;
 pub use controller::{Failure, Next, Reconciler, run};
 pub use health::{Health, Part};

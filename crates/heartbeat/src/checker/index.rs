@@ -170,7 +170,7 @@ impl Index {
             return None;
         }
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
-        let version = instance.resource_version().and_then(|version| version.parse().ok());
+        let version = version(instance);
         // Another object of the same name has nothing to do with the one before.
         let before = self.tracked.get(&key).filter(|before| *before.uid == *uid);
         if before.is_some_and(|before| version < before.version) {
@@ -198,6 +198,25 @@ impl Index {
         self.census.count(&tracked, 1);
         self.tracked.insert(key, tracked);
         Some(finding)
+    }
+
+    /// The version that is known of an instance.
+    pub(crate) fn version(&self, key: &Key) -> Option<u64> {
+        self.tracked.get(key)?.version
+    }
+
+    /// Takes in an instance that was asked for when `known` was known of it. Answers do not go back in time: an older
+    /// one comes from a server that was set back to a backup, and what was known of that is worth nothing any more.
+    pub(crate) fn read_after(
+        &mut self,
+        known: Option<u64>,
+        instance: &Instance,
+        now: Timestamp,
+    ) -> Option<Finding> {
+        if version(instance) < known {
+            self.forget(&Key::of(instance));
+        }
+        self.observe(instance, now)
     }
 
     /// Judges an instance again, as its time has come.
@@ -229,6 +248,10 @@ impl Index {
     pub(crate) fn census(&self) -> Census {
         self.census
     }
+}
+
+fn version(instance: &Instance) -> Option<u64> {
+    instance.resource_version().and_then(|version| version.parse().ok())
 }
 
 fn judge(settings: &Settings, tracked: &mut Tracked, now: Timestamp) -> Finding {

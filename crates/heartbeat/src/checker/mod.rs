@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_clock::{Clock as _, SteadyClock};
-use bellwether_runtime::{Agenda, Backoff, Context, Growth, Part};
+use bellwether_runtime::{Agenda, Backoff, Context, Growth, Part, heard};
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use kube::Api;
@@ -35,14 +35,16 @@ use self::visit::{Outcome, Visitor};
 pub const NAME: &str = "heartbeat-checker";
 /// How many instances are visited at the same time.
 const CONCURRENCY: usize = 32;
-/// How long to leave an instance alone after a visit failed. An API that comes back is listed anew, which ends the wait.
-const RETRY: Growth = Growth { first: Duration::from_millis(250), most: Duration::from_secs(60) };
+/// How long to leave an instance alone after a visit failed. Nothing tells that the API is back, as a watch then goes on
+/// where it was; so the longest wait is how late silence may be marked after an outage.
+const RETRY: Growth = Growth { first: Duration::from_millis(250), most: Duration::from_secs(10) };
 
 /// Watches the AddonInstances of a cluster and judges them, until the shutdown. A copy that does not lead watches all
 /// the same, so that it has seen who beats when its time comes.
 pub async fn run(context: Context, settings: Settings) {
-    let part = context.health.part(format!("{NAME} of {}", context.cluster));
-    let instances = watcher(Api::<Instance>::all(context.client.clone()), watcher::Config::default())
+    let part = Arc::new(context.health.part(format!("{NAME} of {}", context.cluster)));
+    let api = Api::<Instance>::all(heard(&context.client, part.clone()));
+    let instances = watcher(api, watcher::Config::default())
         .default_backoff()
         .modify(|instance| instance.metadata.managed_fields = None);
     Checker::new(context, settings, part).run(std::pin::pin!(instances)).await;
@@ -50,7 +52,7 @@ pub async fn run(context: Context, settings: Settings) {
 
 struct Checker {
     context: Context,
-    part: Part,
+    part: Arc<Part>,
     /// The time by which beats are judged: set when the checker starts, and then never stepped, whatever happens to the
     /// clock of the machine.
     steady: SteadyClock,
@@ -72,7 +74,7 @@ struct Checker {
 }
 
 impl Checker {
-    fn new(context: Context, settings: Settings, part: Part) -> Self {
+    fn new(context: Context, settings: Settings, part: Arc<Part>) -> Self {
         let steady = SteadyClock::starting_at(context.clock.now());
         let index = Arc::new(Mutex::new(Index::new(settings)));
         let counts = Arc::new(Counts::of(&context.metrics, &context.cluster));
@@ -123,12 +125,17 @@ impl Checker {
     fn lead(&mut self, leads: bool) {
         self.leads = leads;
         self.of_controller.leading(leads);
+        self.queue.clear();
+        self.queued.clear();
+        if leads {
+            let keys: Vec<Key> = self.index.lock().keys().cloned().collect();
+            keys.into_iter().for_each(|key| self.review(key));
+        }
     }
 
     fn take_in(&mut self, event: watcher::Result<watcher::Event<Instance>>) {
         match event {
             Ok(event) => {
-                self.part.well();
                 self.handle(event);
                 self.counts.census(&self.index.lock().census());
             }
@@ -168,9 +175,13 @@ impl Checker {
 
     fn review(&mut self, key: Key) {
         let found = self.index.lock().review(&key, self.steady.now());
-        if let Some(finding) = found {
-            self.act_on(key, &finding);
-            self.counts.census(&self.index.lock().census());
+        match found {
+            Some(finding) => {
+                self.act_on(key, &finding);
+                self.counts.census(&self.index.lock().census());
+            }
+            // It has gone while a visit failed.
+            None => self.backoff.succeeded(&key),
         }
     }
 
@@ -178,7 +189,8 @@ impl Checker {
         if finding.recovered && self.leads {
             self.counts.recovered();
         }
-        if finding.wants_a_visit() && self.queued.insert(key.clone()) {
+        // A copy that stands by keeps no list, which would only grow; it looks at all when its time comes.
+        if self.leads && finding.wants_a_visit() && self.queued.insert(key.clone()) {
             self.queue.push_back(key.clone());
         }
         match finding.deadline {
@@ -231,7 +243,8 @@ impl Checker {
                 self.backoff.succeeded(&key);
                 self.review(key);
             }
-            Ok(Outcome::Gone) => self.forget(&key),
+            // The watch says so too, and knows whether there is another of that name by now.
+            Ok(Outcome::Gone) => self.backoff.succeeded(&key),
             Err(error) => {
                 self.of_controller.failed(error.label());
                 let wait = self.backoff.failed(key.clone());

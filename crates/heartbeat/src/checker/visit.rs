@@ -89,8 +89,9 @@ impl Visitor {
     async fn call(&self, key: &Key) -> Result<Outcome, Error> {
         let api: Api<Instance> = Api::namespaced(self.client.clone(), key.namespace());
         for _ in 0..ATTEMPTS {
+            let known = self.index.lock().version(key);
             let Some(instance) = api.get_opt(key.name()).await? else { return Ok(Outcome::Gone) };
-            let found = self.index.lock().observe(&instance, self.steady.now());
+            let found = self.index.lock().read_after(known, &instance, self.steady.now());
             let Some(finding) = found else { return Ok(Outcome::Settled) };
             if finding.recovered {
                 self.counts.recovered();

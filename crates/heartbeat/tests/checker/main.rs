@@ -8,6 +8,7 @@
     reason = "a test that cannot go on ends with a panic"
 )]
 
+mod odd_servers;
 mod scenarios;
 mod stage;
 
@@ -64,6 +65,7 @@ scenarios! {
     an_instance_that_is_being_deleted_is_not_judged,
     one_that_is_marked_for_deletion_is_judged,
     a_copy_that_stands_by_writes_nothing_until_it_leads,
+    a_copy_that_stands_by_keeps_nothing_of_what_has_gone,
     an_outage_of_the_api_is_no_silence,
     many_beat_and_nothing_is_written,
 }
@@ -73,6 +75,30 @@ fn periods_that_make_no_sense_count_as_ten_seconds_and_harm_nobody() {
     on_paused_time(async {
         let cluster = embedded::in_process().await;
         scenarios::periods_that_make_no_sense_count_as_ten_seconds(&Stage::new(&cluster, 10).await).await;
+    });
+}
+
+#[test]
+fn a_server_that_was_set_back_is_believed_and_not_asked_without_end() {
+    on_paused_time(async {
+        let cluster = embedded::in_process().await;
+        odd_servers::a_server_that_was_set_back(&Stage::new(&cluster, 10).await).await;
+    });
+}
+
+#[test]
+fn one_that_is_made_again_during_a_visit_is_judged() {
+    on_paused_time(async {
+        let cluster = embedded::in_process().await;
+        odd_servers::one_that_is_made_again_during_a_visit(&Stage::new(&cluster, 10).await).await;
+    });
+}
+
+#[test]
+fn after_an_outage_silence_is_marked_within_ten_seconds() {
+    on_paused_time(async {
+        let cluster = embedded::in_process().await;
+        odd_servers::after_an_outage(&Stage::new(&cluster, 10).await).await;
     });
 }
 

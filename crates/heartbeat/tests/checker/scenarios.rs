@@ -294,6 +294,21 @@ pub(crate) async fn a_copy_that_stands_by_writes_nothing_until_it_leads(stage: &
     lagging.until("True", "ReceivingHeartbeats").await;
 }
 
+/// Q15: it may stand by for months, while instances come, fall silent and go.
+pub(crate) async fn a_copy_that_stands_by_keeps_nothing_of_what_has_gone(stage: &Stage<'_>) {
+    let (client, tap) = Tap::on(stage.cluster.client());
+    let (lead, leadership) = Leadership::by_hand();
+    stage.check_in(Context { client, leadership, ..stage.context() }, Settings::default());
+    let instance = stage.instance("gone").await;
+    instance.pulse().await;
+    stage.pass(stage.threshold() * 2).await;
+    stage.cluster.delete(&instance.path).await.expect(200);
+    stage.pass(stage.period).await;
+    lead.send(true).unwrap();
+    stage.pass(stage.period).await;
+    assert_eq!(tap.requests(), [], "there is nobody to visit");
+}
+
 /// Peers hang up: while nobody answers, nothing is known, and nobody is said to be silent who was not.
 pub(crate) async fn an_outage_of_the_api_is_no_silence(stage: &Stage<'_>) {
     let up = Arc::new(AtomicBool::new(true));

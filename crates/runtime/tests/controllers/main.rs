@@ -8,6 +8,8 @@
 )]
 
 mod elections;
+mod elections_stuck;
+mod troubles;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -140,6 +142,25 @@ fn an_object_that_fails_waits_longer_each_time_and_alone() {
         assert!(looks.of("fine")[0] - begun < Duration::from_millis(100));
         let line = r#"bellwether_reconcile_errors_total{cluster="hub",controller="looker",error="told"} "#;
         assert!(context.metrics.text().contains(line), "{}", context.metrics.text());
+    });
+}
+
+#[test]
+fn an_object_that_has_gone_takes_its_failures_with_it() {
+    on_paused_time(async {
+        let cluster = embedded::in_process().await;
+        let namespace = cluster.namespace().await;
+        let (looks, context) = (Looks::default(), context(&cluster));
+        context.shutdown.spawn(run(looks.clone(), context.clone()));
+        configmap(&cluster, &namespace, "fails").await;
+        looks.until("fails", 6).await;
+        cluster.delete(format!("/api/v1/namespaces/{namespace}/configmaps/fails")).await.expect(200);
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let before = looks.of("fails").len();
+        configmap(&cluster, &namespace, "fails").await;
+        looks.until("fails", before + 2).await;
+        let at = looks.of("fails");
+        assert!(at[before + 1] - at[before] < Duration::from_secs(1), "another of the same name begins anew");
     });
 }
 
