@@ -19,6 +19,8 @@ use crate::target::Target;
 
 /// How long a clean stop may take.
 const STOP: Duration = Duration::from_secs(5);
+/// How long the first answer may take.
+const FIRST_ANSWER: Duration = Duration::from_secs(15);
 /// The lease by which copies of the agent agree on one.
 const LEASE: &str = "bellwether-agent";
 
@@ -87,7 +89,12 @@ async fn serve(arguments: &AgentArgs) -> anyhow::Result<()> {
 /// Controllers would wait for ever for kinds that nobody serves; a person had better know at once.
 async fn check_definitions(target: &Target) -> anyhow::Result<()> {
     let instances: Api<AddonInstance> = Api::all(target.client.clone());
-    match instances.list(&ListParams::default().limit(1)).await {
+    let one = ListParams::default().limit(1);
+    let listed = tokio::time::timeout(FIRST_ANSWER, instances.list(&one)).await;
+    let Ok(listed) = listed else {
+        anyhow::bail!("no answer from {target} within {FIRST_ANSWER:?}; is the cluster running?");
+    };
+    match listed {
         Ok(_) => Ok(()),
         // By its code: a server that does not know the group answers in plain text, without a reason.
         Err(kube::Error::Api(status)) if status.code == 404 => anyhow::bail!(

@@ -82,7 +82,7 @@ pub(crate) struct ControllerArgs {
     controllers: Selection,
 
     /// After how many periods without a heartbeat an add-on counts as silent.
-    #[arg(long, value_name = "N", default_value_t = checker::Settings::default().timeout_multiplier)]
+    #[arg(long, value_name = "N", default_value_t = checker::Settings::default().timeout_multiplier, value_parser = multiplier)]
     timeout_multiplier: NonZeroU32,
 
     /// Also say of an AddonInstance that has never had a heartbeat that it is awaited: Healthy is then
@@ -94,6 +94,10 @@ pub(crate) struct ControllerArgs {
     /// AddonInstance alone.
     #[arg(long)]
     mirror_timeouts: bool,
+}
+
+fn multiplier(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "it is a whole number from 1 on".to_owned())
 }
 
 impl ControllerArgs {

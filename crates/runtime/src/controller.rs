@@ -17,8 +17,11 @@ use tokio::time::Instant;
 use crate::backoff::{Backoff, Growth};
 use crate::bound::heard;
 use crate::context::Context;
-use crate::health::Part;
+use crate::health::{Part, in_words};
 use crate::metrics::Counts;
+
+/// How long one look at an object may take.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Why a look at an object failed.
 pub trait Failure: std::error::Error + Send + Sync + 'static {
@@ -62,19 +65,47 @@ pub trait Reconciler: Send + Sync + 'static {
 }
 
 /// Runs a reconciler until the shutdown, whenever this process leads. What was begun is finished.
-pub async fn run<R: Reconciler>(reconciler: R, context: Context) {
-    let reconciler = Arc::new(reconciler);
+///
+/// It counts as a part of the process from this call on, not from when it is first polled.
+pub fn run<R: Reconciler>(reconciler: R, context: Context) -> impl Future<Output = ()> + Send {
+    let part = Arc::new(context.health.part(context.part_name(R::NAME)));
     let counts = Counts::of(&context.metrics, &context.cluster, R::NAME);
-    loop {
-        counts.leading(false);
-        tokio::select! {
-            () = context.leadership.held() => {}
-            () = context.shutdown.begun() => return,
+    let reconciler = Arc::new(reconciler);
+    async move {
+        loop {
+            counts.leading(false);
+            if !context.leadership.is_held() {
+                // To stand by is no trouble.
+                part.well();
+            }
+            tokio::select! {
+                () = context.leadership.held() => {}
+                () = context.shutdown.begun() => return,
+            }
+            counts.leading(true);
+            lead(&reconciler, &context, &counts, &part).await;
+            if context.shutdown.has_begun() {
+                return;
+            }
         }
-        counts.leading(true);
-        lead(&reconciler, &context, &counts).await;
-        if context.shutdown.has_begun() {
-            return;
+    }
+}
+
+/// Why a look at an object came to nothing.
+#[derive(Debug, thiserror::Error)]
+enum Stumble<F: Failure> {
+    #[error(transparent)]
+    Failed(F),
+    /// A request that is never answered must not keep an object for ever.
+    #[error("it was not done within {PATIENCE:?}")]
+    Late,
+}
+
+impl<F: Failure> Stumble<F> {
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Failed(failure) => failure.label(),
+            Self::Late => "late",
         }
     }
 }
@@ -87,8 +118,7 @@ struct Post<R: Reconciler> {
     cluster: Arc<str>,
 }
 
-async fn lead<R: Reconciler>(reconciler: &Arc<R>, context: &Context, counts: &Counts) {
-    let part = context.health.part(context.part_name(R::NAME));
+async fn lead<R: Reconciler>(reconciler: &Arc<R>, context: &Context, counts: &Counts, part: &Arc<Part>) {
     let (leadership, end) = (context.leadership.clone(), context.shutdown.begun());
     let retire = async move {
         tokio::select! {
@@ -102,7 +132,7 @@ async fn lead<R: Reconciler>(reconciler: &Arc<R>, context: &Context, counts: &Co
         counts: counts.clone(),
         cluster: context.cluster.clone(),
     });
-    let (objects, store) = watched::<R>(context, part);
+    let (objects, store) = watched::<R>(context, part.clone());
     let controller = reconciler
         .watch(Controller::for_stream(objects, store))
         .with_config(Config::default().concurrency(R::CONCURRENCY))
@@ -125,16 +155,15 @@ async fn lead<R: Reconciler>(reconciler: &Arc<R>, context: &Context, counts: &Co
 /// The objects as they change. Whether they can be watched is what the health of the controller is about.
 fn watched<R: Reconciler>(
     context: &Context,
-    part: Part,
+    part: Arc<Part>,
 ) -> (impl Stream<Item = Result<R::Object, watcher::Error>> + Send + 'static, Store<R::Object>) {
     let (store, writer) = reflector::store();
-    let part = Arc::new(part);
     let api = Api::<R::Object>::all(heard(&context.client, part.clone()));
     let objects = watcher(api, watcher::Config::default())
         .default_backoff()
         .inspect(move |event| {
             if let Err(error) = event {
-                part.trouble(error.to_string());
+                part.trouble(in_words(error));
             }
         })
         // Nobody looks at it, and it may be most of an object.
@@ -147,13 +176,16 @@ fn watched<R: Reconciler>(
 async fn reconcile<R: Reconciler>(
     object: Arc<R::Object>,
     post: Arc<Post<R>>,
-) -> Result<Action, Arc<R::Failure>>
+) -> Result<Action, Arc<Stumble<R::Failure>>>
 where
     ObjectRef<R::Object>: Hash + Eq,
 {
     let key = ObjectRef::from_obj(object.as_ref());
     let begun = Instant::now();
-    let outcome = post.reconciler.reconcile(object).await;
+    let outcome = match tokio::time::timeout(PATIENCE, post.reconciler.reconcile(object)).await {
+        Ok(outcome) => outcome.map_err(Stumble::Failed),
+        Err(_) => Err(Stumble::Late),
+    };
     post.counts.reconciled(begun.elapsed());
     let next = outcome.map_err(Arc::new)?;
     post.backoff.succeeded(&key);
@@ -165,7 +197,7 @@ where
 
 fn wait_after<R: Reconciler>(
     object: Arc<R::Object>,
-    failure: &Arc<R::Failure>,
+    failure: &Arc<Stumble<R::Failure>>,
     post: Arc<Post<R>>,
 ) -> Action {
     let key = ObjectRef::from_obj(object.as_ref());

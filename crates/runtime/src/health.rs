@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube::runtime::watcher;
 use parking_lot::Mutex;
 
 /// Says what troubles a part, when asked.
@@ -71,6 +72,18 @@ impl Drop for Part {
     fn drop(&mut self) {
         self.health.troubles.lock().remove(&self.name);
     }
+}
+
+/// Why a watch fails, in one line: of what the API answers, its words.
+pub fn in_words(error: &watcher::Error) -> String {
+    use kube::Error::Api;
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    let status = match error {
+        InitialListFailed(Api(status)) | WatchStartFailed(Api(status)) | WatchFailed(Api(status)) => status,
+        WatchError(status) => status,
+        other => return other.to_string(),
+    };
+    format!("the API answers with {}: {}", status.code, status.message.trim())
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub use backoff::{Backoff, Growth};
 pub use bound::heard;
 pub use context::Context;
 pub use controller::{Failure, Next, Reconciler, run};
-pub use health::{Health, Part};
+pub use health::{Health, Part, in_words};
 pub use leadership::{Election, Leadership};
 pub use metrics::Metrics;
 pub use shutdown::Shutdown;

@@ -69,7 +69,6 @@ mod tests {
         assert!(!Arc::ptr_eq(&first.schema, &other.schema));
         drop((first, second));
         assert_eq!(schemas.known.lock().values().filter(|known| known.schema.strong_count() > 0).count(), 1);
-        assert!(schemas.read(&json!({"type": "object", "properties": 7})).is_none());
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) enum Colour {
     ByState,
 }
 
-const HEADER: [&str; 7] = ["NAMESPACE", "NAME", "LAST HEARTBEAT", "AGE", "PERIOD", "STATE", "REASON"];
+const HEADER: [&str; 7] = ["NAMESPACE", "NAME", "STATE", "AGE", "LAST HEARTBEAT", "PERIOD", "REASON"];
 const STATE_COLUMN: &str = "STATE";
 
 /// A line for each row below a header; in a frame only as many as fit, with a word on the rest.
@@ -92,10 +92,10 @@ fn plain(rows: &[Row], zone: &TimeZone) -> Vec<String> {
         table.add_row([
             row.namespace.clone(),
             row.name.clone(),
-            row.stamp.map_or("-".to_owned(), |stamp| date(stamp, zone)),
-            row.age.map_or("-".to_owned(), age),
-            row.period.clone(),
             row.state.word().to_owned(),
+            row.age.map_or("-".to_owned(), age),
+            row.stamp.map_or("-".to_owned(), |stamp| date(stamp, zone)),
+            row.period.clone(),
             if row.reason.is_empty() { "-".to_owned() } else { row.reason.clone() },
         ]);
     }

@@ -14,7 +14,8 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Resource, ResourceExt as _};
 use serde_json::Value;
 
-use super::subject::{Instance, Subject, is_addon};
+use super::decide::MirrorTimeouts;
+use super::subject::{Instance, is_addon};
 use crate::loose::Loose;
 use crate::vocabulary::{self, INSTANCE};
 
@@ -33,13 +34,29 @@ impl Concern {
     fn is_of(&self, addon: &Loose<Addon>) -> bool {
         match self {
             Self::Everybody => true,
-            Self::Namespace(name) => Subject::of(addon).namespaces().any(|listed| listed == name),
+            Self::Namespace(name) => lists(addon, name) || is_installed_in(addon, name),
             Self::Instance { target, owners } => {
-                owners.contains(&addon.name_any())
-                    || target.as_deref().is_some_and(|target| Subject::of(addon).target() == Some(target))
+                addon.metadata.name.as_ref().is_some_and(|name| owners.contains(name))
+                    || target.as_deref().is_some_and(|target| is_installed_in(addon, target))
             }
         }
     }
+}
+
+// Asked of every Addon at every change, and so without reading all of its spec. Too much is told rather than too little.
+
+fn lists(addon: &Loose<Addon>, namespace: &str) -> bool {
+    let listed = addon.spec.get("namespaces").and_then(Value::as_array);
+    listed.into_iter().flatten().any(|listed| named(listed, "name", namespace))
+}
+
+fn is_installed_in(addon: &Loose<Addon>, namespace: &str) -> bool {
+    let blocks = addon.spec.get("install").and_then(Value::as_object);
+    blocks.into_iter().flat_map(|install| install.values()).any(|block| named(block, "namespace", namespace))
+}
+
+fn named(value: &Value, member: &str, name: &str) -> bool {
+    value.get(member).and_then(Value::as_str) == Some(name)
 }
 
 /// An object whose changes may concern Addons.
@@ -47,7 +64,7 @@ pub(super) trait Watched: Resource<DynamicType = ()> {
     /// Whom it concerns.
     fn concern(&self) -> Concern;
     /// Feeds what matters of it.
-    fn digest(&self, hasher: &mut DefaultHasher);
+    fn digest(&self, mirror: MirrorTimeouts, hasher: &mut DefaultHasher);
 }
 
 impl Watched for Loose<AddonInstance> {
@@ -59,14 +76,16 @@ impl Watched for Loose<AddonInstance> {
         }
     }
 
-    fn digest(&self, hasher: &mut DefaultHasher) {
+    fn digest(&self, mirror: MirrorTimeouts, hasher: &mut DefaultHasher) {
         let instance = Instance::of(self);
         (&instance.period, instance.marked_for_deletion).hash(hasher);
         digest_owners(self.owner_references(), hasher);
         for type_ in [vocabulary::instance::INSTALLED, vocabulary::instance::READY_TO_BE_DELETED] {
             instance.says(&type_).hash(hasher);
         }
-        instance.timeout().map(|timeout| &timeout.message).hash(hasher);
+        if mirror == MirrorTimeouts::On {
+            instance.timeout().map(|timeout| &timeout.message).hash(hasher);
+        }
     }
 }
 
@@ -75,7 +94,7 @@ impl Watched for PartialObjectMeta<Namespace> {
         Concern::Namespace(self.name_any())
     }
 
-    fn digest(&self, hasher: &mut DefaultHasher) {
+    fn digest(&self, _: MirrorTimeouts, hasher: &mut DefaultHasher) {
         (self.labels(), self.annotations()).hash(hasher);
         digest_owners(self.owner_references(), hasher);
     }
@@ -86,7 +105,7 @@ impl Watched for Loose<AddonOperator> {
         Concern::Everybody
     }
 
-    fn digest(&self, hasher: &mut DefaultHasher) {
+    fn digest(&self, _: MirrorTimeouts, hasher: &mut DefaultHasher) {
         pauses(self).hash(hasher);
     }
 }
@@ -104,8 +123,8 @@ fn digest_owners(owners: &[OwnerReference], hasher: &mut DefaultHasher) {
 }
 
 /// What is remembered of the objects of a kind.
-#[derive(Default)]
 struct Memory {
+    mirror: MirrorTimeouts,
     seen: HashMap<(Option<String>, String), Seen>,
     /// What a list that is under way has not shown yet.
     unconfirmed: HashSet<(Option<String>, String)>,
@@ -118,6 +137,10 @@ struct Seen {
 }
 
 impl Memory {
+    fn new(mirror: MirrorTimeouts) -> Self {
+        Self { mirror, seen: HashMap::new(), unconfirmed: HashSet::new(), listed: false }
+    }
+
     /// Whom an event concerns.
     fn note<W: Watched>(&mut self, event: &Event<W>) -> Vec<Concern> {
         match event {
@@ -152,7 +175,7 @@ impl Memory {
         self.unconfirmed.remove(&key);
         let mut hasher = DefaultHasher::new();
         (object.meta().uid.as_ref(), object.meta().deletion_timestamp.is_some()).hash(&mut hasher);
-        object.digest(&mut hasher);
+        object.digest(self.mirror, &mut hasher);
         let digest = hasher.finish();
         if self.seen.get(&key).is_some_and(|seen| seen.digest == digest) {
             return Vec::new();
@@ -175,8 +198,9 @@ fn key(object: &impl Resource<DynamicType = ()>) -> (Option<String>, String) {
 pub(super) fn concerned<W: Watched + Send + 'static>(
     events: impl Stream<Item = watcher::Result<Event<W>>> + Send + 'static,
     addons: Store<Loose<Addon>>,
+    mirror: MirrorTimeouts,
 ) -> impl Stream<Item = ObjectRef<Loose<Addon>>> + Send + 'static {
-    let mut memory = Memory::default();
+    let mut memory = Memory::new(mirror);
     events.flat_map(move |event| {
         let concerns = match event {
             Ok(event) => memory.note(&event),
@@ -241,7 +265,11 @@ mod tests {
 
     /// A memory of a list of one.
     fn memory() -> Memory {
-        let mut memory = Memory::default();
+        memory_of(MirrorTimeouts::On)
+    }
+
+    fn memory_of(mirror: MirrorTimeouts) -> Memory {
+        let mut memory = Memory::new(mirror);
         assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::Init), []);
         assert_eq!(memory.note(&Event::InitApply(instance(|_| {}))), []);
         assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::InitDone), [Concern::Everybody]);
@@ -281,6 +309,14 @@ mod tests {
             let concerns = memory().note(&Event::Apply(instance(change)));
             assert_eq!(concerns, if told { vec![of(&["a"])] } else { Vec::new() }, "{name}");
         }
+    }
+
+    #[test]
+    fn silence_that_nobody_mirrors_is_not_told() {
+        let silent = instance(|instance| {
+            instance["status"]["conditions"][0] = said("Healthy", "Unknown", "HeartbeatTimeout");
+        });
+        assert_eq!(memory_of(MirrorTimeouts::Off).note(&Event::Apply(silent)), []);
     }
 
     #[test]

@@ -76,9 +76,9 @@ impl Reconciler for Addons {
     fn watch(&self, controller: Controller<Loose<Addon>>) -> Controller<Loose<Addon>> {
         let addons = controller.store();
         controller
-            .reconcile_on(concerned(self.events::<Loose<AddonInstance>>(), addons.clone()))
-            .reconcile_on(concerned(self.events::<Loose<AddonOperator>>(), addons.clone()))
-            .reconcile_on(concerned(self.events::<PartialObjectMeta<Namespace>>(), addons))
+            .reconcile_on(concerned(self.events::<Loose<AddonInstance>>(), addons.clone(), self.mirror))
+            .reconcile_on(concerned(self.events::<Loose<AddonOperator>>(), addons.clone(), self.mirror))
+            .reconcile_on(concerned(self.events::<PartialObjectMeta<Namespace>>(), addons, self.mirror))
     }
 
     async fn reconcile(&self, addon: Arc<Loose<Addon>>) -> Result<Next, AddonFailure> {
@@ -174,7 +174,7 @@ impl Addons {
             match written {
                 Ok(()) => {}
                 // What is there now is read in the next round.
-                Err(error) if is_outdated(&error) => {}
+                Err(error) if is_outdated(&error) && !is_nowhere(&change, &error) => {}
                 Err(error) => match refusal(&error) {
                     Some(words) if piece != Piece::Addon => drop(refused.insert(piece, words)),
                     _ => return Err(failed(format!("writing {}", described(&piece, name)), error)),
@@ -227,10 +227,17 @@ pub(super) fn is_outdated(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists() || status.is_not_found())
 }
 
+/// Whether there is no place for what was to be created: its namespace has gone, or nobody serves its kind.
+fn is_nowhere(change: &Change, error: &kube::Error) -> bool {
+    matches!((change, error), (Change::Create(_), kube::Error::Api(status)) if status.code == 404)
+}
+
 /// The words of the API server, where it refuses what was asked rather than fails.
 fn refusal(error: &kube::Error) -> Option<String> {
     match error {
-        kube::Error::Api(status) if matches!(status.code, 400 | 403 | 422) => Some(status.message.clone()),
+        kube::Error::Api(status) if matches!(status.code, 400 | 403 | 404 | 422) => {
+            Some(status.message.clone())
+        }
         _ => None,
     }
 }

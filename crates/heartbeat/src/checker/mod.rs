@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_clock::{Clock as _, SteadyClock};
-use bellwether_runtime::{Agenda, Backoff, Context, Growth, Part, heard};
+use bellwether_runtime::{Agenda, Backoff, Context, Growth, Part, heard, in_words};
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use kube::Api;
@@ -41,13 +41,17 @@ const RETRY: Growth = Growth { first: Duration::from_millis(250), most: Duration
 
 /// Watches the AddonInstances of a cluster and judges them, until the shutdown. A copy that does not lead watches all
 /// the same, so that it has seen who beats when its time comes.
-pub async fn run(context: Context, settings: Settings) {
+///
+/// It counts as a part of the process from this call on, not from when it is first polled.
+pub fn run(context: Context, settings: Settings) -> impl Future<Output = ()> + Send {
     let part = Arc::new(context.health.part(format!("{NAME} of {}", context.cluster)));
-    let api = Api::<Instance>::all(heard(&context.client, part.clone()));
-    let instances = watcher(api, watcher::Config::default())
-        .default_backoff()
-        .modify(|instance| instance.metadata.managed_fields = None);
-    Checker::new(context, settings, part).run(std::pin::pin!(instances)).await;
+    async move {
+        let api = Api::<Instance>::all(heard(&context.client, part.clone()));
+        let instances = watcher(api, watcher::Config::default())
+            .default_backoff()
+            .modify(|instance| instance.metadata.managed_fields = None);
+        Checker::new(context, settings, part).run(std::pin::pin!(instances)).await;
+    }
 }
 
 struct Checker {
@@ -71,6 +75,8 @@ struct Checker {
     /// What a list that is under way has not shown yet.
     unconfirmed: HashSet<Key>,
     leads: bool,
+    /// Whether the last visit failed.
+    fails: bool,
 }
 
 impl Checker {
@@ -97,6 +103,7 @@ impl Checker {
             of_controller,
             unconfirmed: HashSet::new(),
             leads: false,
+            fails: false,
         }
     }
 
@@ -141,8 +148,8 @@ impl Checker {
             }
             Err(error) => {
                 // The watch begins again by itself, after a while.
-                tracing::debug!("{NAME} of {}: {error}", self.context.cluster);
-                self.part.trouble(error.to_string());
+                tracing::debug!("{NAME} of {}: {}", self.context.cluster, in_words(&error));
+                self.part.trouble(in_words(&error));
             }
         }
     }
@@ -240,6 +247,7 @@ impl Checker {
         self.visited.remove(&key);
         match outcome {
             Ok(Outcome::Settled) => {
+                self.fails = false;
                 self.backoff.succeeded(&key);
                 self.review(key);
             }
@@ -248,11 +256,14 @@ impl Checker {
             Err(error) => {
                 self.of_controller.failed(error.label());
                 let wait = self.backoff.failed(key.clone());
-                tracing::warn!(
-                    "{NAME} of {}: {key}: {error}; again in {:.1} s",
-                    self.context.cluster,
-                    wait.as_secs_f64()
-                );
+                // In an outage every instance would have a line of its own, again and again.
+                if !std::mem::replace(&mut self.fails, true) {
+                    let cluster = &self.context.cluster;
+                    tracing::warn!(
+                        "{NAME} of {cluster}: {key}: {error}; it and others are tried again until it works"
+                    );
+                }
+                tracing::debug!("{key}: {error}; again in {wait:?}");
                 self.agenda.set(key, Instant::now() + wait);
             }
         }
