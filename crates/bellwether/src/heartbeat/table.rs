@@ -179,14 +179,14 @@ mod tests {
                 vec![
                     "reference-addon",
                     "addon-instance",
-                    "2024-05-01 10:00:00",
-                    "1m12s",
-                    "10s",
                     "Silent",
-                    "HeartbeatTimeout"
+                    "1m12s",
+                    "2024-05-01 10:00:00",
+                    "10s",
+                    "HeartbeatTimeout",
                 ],
-                vec!["reference-addon", "b", "-", "-", "10s", "Never", "-"],
-                vec!["reference-addon", "c", "2024-05-01 10:00:00", "1m12s", "10s", "Alive", "ComponentsUp"],
+                vec!["reference-addon", "b", "Never", "-", "-", "10s", "-"],
+                vec!["reference-addon", "c", "Alive", "1m12s", "2024-05-01 10:00:00", "10s", "ComponentsUp"],
             ],
             "{lines:#?}"
         );

@@ -74,3 +74,19 @@ fn an_instance_that_makes_no_sense_is_set_right() {
         case.until_ready().await;
     });
 }
+
+#[test]
+fn an_addon_says_so_when_nobody_serves_its_instance_any_more() {
+    on_paused_time(async {
+        let cluster = without_schemas().await;
+        let _controller = control(&cluster);
+        let case = Case::create(&cluster, json!({})).await;
+        case.until_ready().await;
+        let definition = "addoninstances.addons.managed.openshift.io";
+        let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}");
+        cluster.delete(path).await.expect(200);
+        let available = case.until_condition("Available", "False", "AddonInstanceNotInstalled").await;
+        let message = available["message"].as_str().unwrap();
+        assert!(message.contains("cannot be created"), "{message}");
+    });
+}
