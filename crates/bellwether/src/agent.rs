@@ -55,7 +55,9 @@ pub(crate) struct AgentArgs {
 }
 
 pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // Nothing here computes for long. Where a thousand small events a second come in, handing each from thread to thread
+    // would cost more than the work.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(serve(arguments));
     runtime.shutdown_timeout(Duration::from_millis(200));
     outcome
