@@ -122,6 +122,7 @@ impl Campaign {
         };
         // Whether others have taken our place cannot be known: not to act is what does no harm.
         let _ = self.held.send(false);
+        let error = in_words(&error);
         self.failures = self.failures.saturating_add(1);
         let wait = TROUBLE.wait(self.failures, rand::random());
         let Election { namespace, lease, .. } = &self.election;
@@ -129,7 +130,7 @@ impl Campaign {
             "this process stands back, as there is no election by the lease {namespace}/{lease}: {error}; again in {:.0} s",
             wait.as_secs_f64()
         );
-        self.part.trouble(error.to_string());
+        self.part.trouble(error);
         tokio::time::sleep(wait).await;
     }
 
@@ -174,6 +175,19 @@ impl Campaign {
             manager.release().await
         };
         let _ = tokio::time::timeout(RELEASE, released).await;
+    }
+}
+
+/// Why there is no election, in one line.
+fn in_words(error: &LeaseManagerError) -> String {
+    match error {
+        LeaseManagerError::KubeError(kube::Error::Api(status)) if status.code == 415 => {
+            "the API knows no server-side apply, which elections need; where there is one copy, switch them off".to_owned()
+        }
+        LeaseManagerError::KubeError(kube::Error::Api(status)) => {
+            format!("the API answers with {}: {}", status.code, status.message.trim())
+        }
+        other => other.to_string(),
     }
 }
 
