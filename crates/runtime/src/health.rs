@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube::core::Status;
 use kube::runtime::watcher;
 use parking_lot::Mutex;
 
@@ -74,6 +75,11 @@ impl Drop for Part {
     }
 }
 
+/// What the API answers, in one line.
+pub(crate) fn answer_in_words(status: &Status) -> String {
+    format!("the API answers with {}: {}", status.code, status.message.trim())
+}
+
 /// Why a watch fails, in one line: of what the API answers, its words.
 pub fn in_words(error: &watcher::Error) -> String {
     use kube::Error::Api;
@@ -83,7 +89,7 @@ pub fn in_words(error: &watcher::Error) -> String {
         WatchError(status) => status,
         other => return other.to_string(),
     };
-    format!("the API answers with {}: {}", status.code, status.message.trim())
+    answer_in_words(status)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::backoff::Growth;
 use crate::bound::within;
-use crate::health::{Health, Part};
+use crate::health::{Health, Part, answer_in_words};
 use crate::shutdown::Shutdown;
 
 /// How long a leader that is not heard of keeps its place.
@@ -184,9 +184,7 @@ fn in_words(error: &LeaseManagerError) -> String {
         LeaseManagerError::KubeError(kube::Error::Api(status)) if status.code == 415 => {
             "the API knows no server-side apply, which elections need; where there is one copy, switch them off".to_owned()
         }
-        LeaseManagerError::KubeError(kube::Error::Api(status)) => {
-            format!("the API answers with {}: {}", status.code, status.message.trim())
-        }
+        LeaseManagerError::KubeError(kube::Error::Api(status)) => answer_in_words(status),
         other => other.to_string(),
     }
 }

@@ -163,16 +163,15 @@ impl Index {
 
     /// Takes in an instance as it was seen at `now`. `None` where there is nothing to judge: it is being deleted, or
     /// newer is known of it.
-    pub(crate) fn observe(&mut self, instance: &Instance, now: Timestamp) -> Option<Finding> {
-        let key = Key::of(instance);
+    pub(crate) fn observe(&mut self, key: &Key, instance: &Instance, now: Timestamp) -> Option<Finding> {
         if instance.metadata.deletion_timestamp.is_some() {
-            self.forget(&key);
+            self.forget(key);
             return None;
         }
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
         let version = version(instance);
         // Another object of the same name has nothing to do with the one before.
-        let before = self.tracked.get(&key).filter(|before| *before.uid == *uid);
+        let before = self.tracked.get(key).filter(|before| *before.uid == *uid);
         if before.is_some_and(|before| version < before.version) {
             return None;
         }
@@ -194,9 +193,9 @@ impl Index {
             state: before.map_or(State::Never, |before| before.state),
         };
         let finding = judge(&self.settings, &mut tracked, now);
-        self.forget(&key);
+        self.forget(key);
         self.census.count(&tracked, 1);
-        self.tracked.insert(key, tracked);
+        self.tracked.insert(key.clone(), tracked);
         Some(finding)
     }
 
@@ -210,13 +209,14 @@ impl Index {
     pub(crate) fn read_after(
         &mut self,
         known: Option<u64>,
+        key: &Key,
         instance: &Instance,
         now: Timestamp,
     ) -> Option<Finding> {
         if version(instance) < known {
-            self.forget(&Key::of(instance));
+            self.forget(key);
         }
-        self.observe(instance, now)
+        self.observe(key, instance, now)
     }
 
     /// Judges an instance again, as its time has come.

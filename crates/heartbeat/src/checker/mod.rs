@@ -158,10 +158,11 @@ impl Checker {
         match event {
             watcher::Event::Init => self.unconfirmed = self.index.lock().keys().cloned().collect(),
             watcher::Event::InitApply(instance) => {
-                self.unconfirmed.remove(&Key::of(&instance));
-                self.observe(&instance);
+                let key = Key::of(&instance);
+                self.unconfirmed.remove(&key);
+                self.observe(key, &instance);
             }
-            watcher::Event::Apply(instance) => self.observe(&instance),
+            watcher::Event::Apply(instance) => self.observe(Key::of(&instance), &instance),
             watcher::Event::Delete(instance) => self.forget(&Key::of(&instance)),
             watcher::Event::InitDone => {
                 for key in std::mem::take(&mut self.unconfirmed) {
@@ -171,11 +172,11 @@ impl Checker {
         }
     }
 
-    fn observe(&mut self, instance: &Instance) {
-        let found = self.index.lock().observe(instance, self.steady.now());
+    fn observe(&mut self, key: Key, instance: &Instance) {
+        let found = self.index.lock().observe(&key, instance, self.steady.now());
         match found {
-            Some(finding) => self.act_on(Key::of(instance), &finding),
-            None if instance.metadata.deletion_timestamp.is_some() => self.forget(&Key::of(instance)),
+            Some(finding) => self.act_on(key, &finding),
+            None if instance.metadata.deletion_timestamp.is_some() => self.forget(&key),
             None => {}
         }
     }

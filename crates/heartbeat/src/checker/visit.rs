@@ -91,7 +91,7 @@ impl Visitor {
         for _ in 0..ATTEMPTS {
             let known = self.index.lock().version(key);
             let Some(instance) = api.get_opt(key.name()).await? else { return Ok(Outcome::Gone) };
-            let found = self.index.lock().read_after(known, &instance, self.steady.now());
+            let found = self.index.lock().read_after(known, key, &instance, self.steady.now());
             let Some(finding) = found else { return Ok(Outcome::Settled) };
             if finding.recovered {
                 self.counts.recovered();
@@ -127,7 +127,7 @@ impl Visitor {
         let wanted = instance.saying(verdict, self.clock.now());
         let written = api.replace_status(key.name(), &PostParams::default(), &wanted).await?;
         // Known at once, so that the event of our own write finds nothing to do.
-        self.index.lock().observe(&written, self.steady.now());
+        self.index.lock().observe(key, &written, self.steady.now());
         Ok(())
     }
 
