@@ -58,13 +58,14 @@ impl Leadership {
         (sender, Self { held, _alone: None })
     }
 
-    /// By election among all who want the same lease, from now to the shutdown, at which it is let go.
+    /// By election among all who want the same lease, from now to the end of the shutdown, at which it is let go.
     pub fn elected(client: Client, election: Election, shutdown: &Shutdown, health: &Health) -> Self {
         let (sender, held) = watch::channel(false);
         let part = health.part(format!("election by the lease {}/{}", election.namespace, election.lease));
         let client = within(ANSWER, &client);
         let campaign = Campaign { client, election, held: sender, part, failures: 0 };
-        shutdown.spawn(campaign.run(shutdown.begun()));
+        // Held until nobody acts by it any more: else another copy would, beside what is being finished here.
+        shutdown.spawn_last(campaign.run(shutdown.all_others_finished()));
         Self { held, _alone: None }
     }
 

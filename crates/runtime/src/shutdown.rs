@@ -1,4 +1,5 @@
-//! Stopping so that what was begun is finished: tasks are told, and then waited for.
+//! Stopping so that what was begun is finished: tasks are told, and then waited for; and what they need until their
+//! end, such as the lease by which they act, is kept until then.
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -8,6 +9,8 @@ use tokio_util::task::TaskTracker;
 pub struct Shutdown {
     token: CancellationToken,
     tasks: TaskTracker,
+    last_token: CancellationToken,
+    last_tasks: TaskTracker,
 }
 
 impl Shutdown {
@@ -17,6 +20,20 @@ impl Shutdown {
         F: Future<Output = ()> + Send + 'static,
     {
         self.tasks.spawn(task);
+    }
+
+    /// Starts a task that others need until they have finished. It has to look out for
+    /// [`all_others_finished`](Self::all_others_finished) by itself.
+    pub fn spawn_last<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.last_tasks.spawn(task);
+    }
+
+    /// Resolves when the end has begun and every task but the last ones has finished.
+    pub fn all_others_finished(&self) -> impl Future<Output = ()> + Send + Sync + 'static {
+        self.last_token.clone().cancelled_owned()
     }
 
     /// Resolves when the end has begun: take up nothing new, and finish.
@@ -34,6 +51,9 @@ impl Shutdown {
         self.token.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        self.last_token.cancel();
+        self.last_tasks.close();
+        self.last_tasks.wait().await;
     }
 }
 
@@ -60,5 +80,28 @@ mod tests {
         assert!(!shutdown.has_begun());
         shutdown.finish().await;
         assert!(finished.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_others_need_ends_after_them() {
+        let shutdown = Shutdown::default();
+        let (finished, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        shutdown.spawn_last({
+            let (end, finished, seen) = (shutdown.all_others_finished(), finished.clone(), seen.clone());
+            async move {
+                end.await;
+                seen.store(finished.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        });
+        shutdown.spawn({
+            let (begun, finished) = (shutdown.begun(), finished.clone());
+            async move {
+                begun.await;
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                finished.store(true, Ordering::Relaxed);
+            }
+        });
+        shutdown.finish().await;
+        assert!(seen.load(Ordering::Relaxed));
     }
 }
