@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::{ConditionType, Reason};
 
 /// Whether a condition holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Status {
     /// It holds.
     True,
