@@ -1,0 +1,246 @@
+//! What the statuses of adapters add up to: the conditions of the resource. The two of the whole are
+//! [`fold::generation`](bellwether_conditions::fold::generation); this gives them their reports and their words.
+
+use std::collections::BTreeMap;
+
+use bellwether_conditions::Status;
+use bellwether_conditions::fold::generation::{
+    Answer, CurrentWhy, LastKnownWhy, Proviso, Report, Reports, Root, Snapshot,
+};
+use jiff::Timestamp;
+
+use crate::kinds::Kinds;
+use crate::resource::{AdapterCondition, AdapterRecord, AdapterStatus, Resource, ResourceCondition};
+use crate::vocabulary::reported::{AVAILABLE, FINALIZED};
+use crate::vocabulary::{adapter_condition, is_current, is_last_known};
+
+/// Whether anything still belongs to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Children {
+    /// Nothing does.
+    None,
+    /// Something does.
+    Some,
+}
+
+/// The conditions of a resource, from those it has and what its adapters reported. `cause` is when that happened which
+/// made us ask: the time of a report, or of a change.
+pub fn aggregate(
+    kinds: &Kinds,
+    resource: &Resource,
+    adapters: &BTreeMap<String, AdapterRecord>,
+    children: Children,
+    cause: Timestamp,
+) -> Vec<ResourceCondition> {
+    let Some(kind) = kinds.get(&resource.kind) else { return resource.status.conditions.clone() };
+    let statuses: BTreeMap<&str, &AdapterStatus> = adapters
+        .values()
+        .filter_map(|record| Some((record.adapter.as_str(), record.status.as_ref()?)))
+        .collect();
+    let whole = Whole { resource, statuses: &statuses, required: &kind.required_adapters, children, cause };
+    let mut conditions = Vec::with_capacity(kind.required_adapters.len() + kind.mappings.len() + 2);
+    conditions.extend(whole.current(kinds.vocabulary().current()));
+    conditions.extend(whole.last_known(kinds.vocabulary().last_known()));
+    conditions.extend(kind.required_adapters.iter().filter_map(|adapter| whole.of_adapter(adapter)));
+    conditions
+        .extend(kind.mappings.iter().filter_map(|mapping| mapping.evaluate(resource, &statuses, cause)));
+    conditions
+}
+
+/// Whether a resource that is being deleted has nothing left to wait for but its children: every required adapter has
+/// cleaned up, and said so of the generation that deletes it.
+pub(super) fn finalized(
+    kinds: &Kinds,
+    resource: &Resource,
+    adapters: &BTreeMap<String, AdapterRecord>,
+) -> bool {
+    let Some(kind) = kinds.get(&resource.kind) else { return false };
+    let done = |adapter: &String| {
+        adapters.get(adapter).and_then(|record| record.status.as_ref()).is_some_and(|status| {
+            status.observed_generation == resource.generation && says(status, FINALIZED) == Some(Status::True)
+        })
+    };
+    resource.is_deleting() && kind.required_adapters.iter().all(done)
+}
+
+struct Whole<'a> {
+    resource: &'a Resource,
+    statuses: &'a BTreeMap<&'a str, &'a AdapterStatus>,
+    required: &'a [String],
+    children: Children,
+    cause: Timestamp,
+}
+
+impl Whole<'_> {
+    fn current(&self, type_: &str) -> Option<ResourceCondition> {
+        let deleting = self.resource.is_deleting();
+        let wanted = if deleting { FINALIZED } else { AVAILABLE };
+        // An adapter that has finalized counts even where it cannot tell whether what is gone is available.
+        let reports = self.reports(|status| match says(status, AVAILABLE) {
+            Some(Status::Unknown) | None if !deleting => None,
+            _ => Some(says(status, wanted) == Some(Status::True)),
+        });
+        let proviso = match (deleting, self.children) {
+            (true, Children::Some) => Proviso::Unmet,
+            _ => Proviso::Met,
+        };
+        let before = self.before(is_current);
+        let root = self.snapshot(&reports).current(before.map(answer).as_ref(), proviso)?;
+        let (reason, message) = current_in_words(&root.why, wanted);
+        Some(self.condition(type_, before, root.answer, reason, message))
+    }
+
+    fn last_known(&self, type_: &str) -> Option<ResourceCondition> {
+        let reports = self.reports(|status| match says(status, AVAILABLE)? {
+            Status::True => Some(true),
+            Status::False => Some(false),
+            Status::Unknown => None,
+        });
+        let before = self.before(is_last_known);
+        // Who has finalized and cannot tell any more takes nothing back.
+        let cannot_tell = |adapter: &String| {
+            self.statuses
+                .get(adapter.as_str())
+                .is_some_and(|status| says(status, AVAILABLE) == Some(Status::Unknown))
+        };
+        if self.required.iter().any(cannot_tell)
+            && let Some(before) = before
+        {
+            return Some(ResourceCondition { type_: type_.to_owned(), ..before.clone() });
+        }
+        let root: Root<LastKnownWhy<'_, String>> =
+            self.snapshot(&reports).last_known(before.map(answer).as_ref())?;
+        let (reason, message) = last_known_in_words(&root.why);
+        Some(self.condition(type_, before, root.answer, reason, message))
+    }
+
+    fn of_adapter(&self, adapter: &str) -> Option<ResourceCondition> {
+        let type_ = adapter_condition(adapter);
+        let before = self.before(|other| other == type_);
+        let status = self.statuses.get(adapter)?;
+        let available = find(status, AVAILABLE)?;
+        if available.status == Status::Unknown || status.observed_generation > self.resource.generation {
+            return before.cloned();
+        }
+        Some(ResourceCondition {
+            status: available.status,
+            reason: available.reason.clone(),
+            message: available.message.clone(),
+            observed_generation: status.observed_generation,
+            created_time: before.map_or(status.created_time, |before| before.created_time),
+            last_updated_time: status.last_updated_time,
+            last_transition_time: available.last_transition_time,
+            type_,
+        })
+    }
+
+    /// What adapters say; `None` is one that says nothing.
+    fn reports(&self, holds: impl Fn(&AdapterStatus) -> Option<bool>) -> Reports<String> {
+        let report = |(adapter, status): (&&str, &&AdapterStatus)| {
+            let report = Report {
+                generation: status.observed_generation,
+                holds: holds(status)?,
+                time: status.last_updated_time,
+            };
+            Some(((*adapter).to_owned(), report))
+        };
+        self.statuses.iter().filter_map(report).collect()
+    }
+
+    fn snapshot<'s>(&'s self, reports: &'s Reports<String>) -> Snapshot<'s, String> {
+        Snapshot {
+            generation: self.resource.generation,
+            changed: self.resource.updated_time,
+            required: self.required,
+            reports,
+            cause: self.cause,
+        }
+    }
+
+    fn before(&self, is: impl Fn(&str) -> bool) -> Option<&ResourceCondition> {
+        self.resource.status.conditions.iter().find(|condition| is(&condition.type_))
+    }
+
+    fn condition(
+        &self,
+        type_: &str,
+        before: Option<&ResourceCondition>,
+        answer: Answer,
+        reason: &str,
+        message: String,
+    ) -> ResourceCondition {
+        ResourceCondition {
+            type_: type_.to_owned(),
+            status: answer.holds.into(),
+            reason: Some(reason.to_owned()),
+            message: Some(message),
+            observed_generation: answer.generation,
+            created_time: before.map_or(self.resource.updated_time, |before| before.created_time),
+            last_updated_time: answer.updated,
+            last_transition_time: answer.transitioned,
+        }
+    }
+}
+
+fn answer(condition: &ResourceCondition) -> Answer {
+    Answer {
+        holds: condition.status == Status::True,
+        generation: condition.observed_generation,
+        updated: condition.last_updated_time,
+        transitioned: condition.last_transition_time,
+    }
+}
+
+fn find<'a>(status: &'a AdapterStatus, type_: &str) -> Option<&'a AdapterCondition> {
+    status.conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+fn says(status: &AdapterStatus, type_: &str) -> Option<Status> {
+    find(status, type_).map(|condition| condition.status)
+}
+
+fn current_in_words(why: &CurrentWhy<'_, String>, wanted: &str) -> (&'static str, String) {
+    match why {
+        CurrentWhy::AllHold => {
+            ("ReconciledAll", format!("All required adapters report {wanted}=True at the current generation"))
+        }
+        CurrentWhy::Withheld => (
+            "ReconciledWaitingForChildren",
+            "All required adapters have finalized; resources that belong to this one have not gone yet"
+                .to_owned(),
+        ),
+        CurrentWhy::Lacking { lacking, holding } => (
+            "ReconciledMissingAdapters",
+            format!(
+                "Required adapters that do not report {wanted}=True at the current generation: [{}]; those that do: [{}]",
+                join(lacking),
+                join(holding)
+            ),
+        ),
+    }
+}
+
+fn last_known_in_words(why: &LastKnownWhy<'_, String>) -> (&'static str, String) {
+    match why {
+        LastKnownWhy::AllHeld => (
+            "AllAdaptersReconciled",
+            "All required adapters reported Available=True at this generation".to_owned(),
+        ),
+        LastKnownWhy::Missing(adapters) => (
+            "AdaptersMissingReports",
+            format!("Required adapters that have not reported yet: [{}]", join(adapters)),
+        ),
+        LastKnownWhy::Failing(adapters) => (
+            "AdapterReportedNotAvailable",
+            format!("Required adapters that report Available=False: [{}]", join(adapters)),
+        ),
+        LastKnownWhy::MixedGenerations => (
+            "AdaptersNotAtSameGeneration",
+            "Required adapters report Available=True, but not at one generation".to_owned(),
+        ),
+    }
+}
+
+fn join(names: &[&String]) -> String {
+    names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,284 @@
+//! The kinds of resources: what the configuration declares, checked once, so that nothing later meets a kind that makes no
+//! sense. Cluster and NodePool are built in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use crate::mapping::{Mapping, MappingConfig, MappingError};
+use crate::vocabulary::{Vocabulary, adapter_condition};
+
+/// Where the API lives.
+pub const BASE_PATH: &str = "/api/hyperfleet/v1";
+/// The segment under which resources of every kind are served.
+const EVERY_KIND: &str = "resources";
+/// Longer names do not fit.
+const LONGEST_NAME: usize = 100;
+
+/// A kind as the configuration declares it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindConfig {
+    /// Its name, such as `Cluster`.
+    pub kind: String,
+    /// Its segment in paths, such as `clusters`.
+    pub plural: String,
+    /// The kind that its resources belong to.
+    #[serde(default)]
+    pub parent_kind: Option<String>,
+    /// What becomes of its resources when their parent is deleted.
+    #[serde(default)]
+    pub on_parent_delete: OnParentDelete,
+    /// The shortest name.
+    #[serde(default)]
+    pub name_min_len: usize,
+    /// The longest name.
+    #[serde(default = "longest_name")]
+    pub name_max_len: usize,
+    /// The adapters whose reports decide whether a resource is ready.
+    #[serde(default)]
+    pub required_adapters: Vec<String>,
+    /// A JSON schema that every spec has to keep.
+    #[serde(default)]
+    pub spec_schema: Option<serde_json::Value>,
+    /// Conditions beside the built-in ones.
+    #[serde(default)]
+    pub conditions: Vec<MappingConfig>,
+}
+
+fn longest_name() -> usize {
+    LONGEST_NAME
+}
+
+/// What becomes of children when their parent is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnParentDelete {
+    /// The parent stays while there are any.
+    #[default]
+    Restrict,
+    /// They are deleted with it.
+    Cascade,
+}
+
+/// A kind of resources.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its name, such as `Cluster`.
+    pub name: String,
+    /// Its segment in paths, such as `clusters`.
+    pub plural: String,
+    /// The kind that its resources belong to.
+    pub parent: Option<String>,
+    /// What becomes of its resources when their parent is deleted.
+    pub on_parent_delete: OnParentDelete,
+    /// How long names are.
+    pub name_length: std::ops::RangeInclusive<usize>,
+    /// The adapters whose reports decide whether a resource is ready, in the order of their conditions.
+    pub required_adapters: Vec<String>,
+    /// What every spec has to keep.
+    pub spec_schema: Option<jsonschema::Validator>,
+    /// Conditions beside the built-in ones, by type.
+    pub mappings: Vec<Mapping>,
+}
+
+/// All kinds there are.
+#[derive(Debug)]
+pub struct Kinds {
+    by_name: BTreeMap<String, Kind>,
+    vocabulary: Vocabulary,
+}
+
+/// Why kinds make no sense.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum KindError {
+    #[error("a kind of the configuration has no name: `kind` and `plural` must not be empty")]
+    Nameless,
+    #[error(
+        "the kind {kind} is not a name: letters and digits, beginning with a capital, at most 63 of them"
+    )]
+    KindName { kind: String },
+    #[error(
+        "the plural {plural:?} of {kind} is not a path segment: lower-case letters, digits and dashes, beginning with a letter"
+    )]
+    PluralName { kind: String, plural: String },
+    #[error("the kind {0} is declared twice")]
+    Twice(String),
+    #[error("the plural {0} stands for two kinds")]
+    PluralTwice(String),
+    #[error("the plural `resources` is taken: it serves resources of every kind")]
+    Reserved,
+    #[error("{kind} belongs to {parent}, which is not declared")]
+    UnknownParent { kind: String, parent: String },
+    #[error("{0} belongs to itself by way of its parents")]
+    Cycle(String),
+    #[error(
+        "{kind} wants names of at least {min} and at most {max} characters; at most {LONGEST_NAME} fit, and the least must not exceed the most"
+    )]
+    NameLength { kind: String, min: usize, max: usize },
+    #[error("{kind} requires the adapter {adapter:?} twice, or two that share the condition {condition}")]
+    AdapterTwice { kind: String, adapter: String, condition: String },
+    #[error("{kind} requires an adapter without a name")]
+    AdapterNameless { kind: String },
+    #[error("the spec_schema of {kind} is no JSON schema: {words}")]
+    Schema { kind: String, words: String },
+    #[error(
+        "the condition {type_:?} of {kind} cannot be added: it is declared twice, or it is one that Bellwether sets itself"
+    )]
+    ConditionTaken { kind: String, type_: String },
+    #[error("the condition {type_:?} of {kind}: {source}")]
+    Mapping { kind: String, type_: String, source: MappingError },
+}
+
+impl Kinds {
+    /// Cluster and NodePool, and those of the configuration; one that declares a built-in kind replaces it.
+    pub fn new(declared: Vec<KindConfig>, vocabulary: Vocabulary) -> Result<Self, KindError> {
+        let mut configs = declared;
+        for built_in in built_in() {
+            if !configs.iter().any(|config| config.kind == built_in.kind) {
+                configs.push(built_in);
+            }
+        }
+        let mut by_name = BTreeMap::new();
+        let mut plurals = BTreeSet::new();
+        for config in configs {
+            if !plurals.insert(config.plural.clone()) {
+                return Err(KindError::PluralTwice(config.plural));
+            }
+            let kind = Kind::new(config, vocabulary)?;
+            if let Some(earlier) = by_name.insert(kind.name.clone(), kind) {
+                return Err(KindError::Twice(earlier.name));
+            }
+        }
+        let kinds = Self { by_name, vocabulary };
+        kinds.iter().try_for_each(|kind| kinds.check_ancestry(kind))?;
+        Ok(kinds)
+    }
+
+    fn check_ancestry(&self, kind: &Kind) -> Result<(), KindError> {
+        let mut below = kind;
+        for _ in 0..=self.by_name.len() {
+            let Some(parent) = &below.parent else { return Ok(()) };
+            below = self.get(parent).ok_or_else(|| KindError::UnknownParent {
+                kind: below.name.clone(),
+                parent: parent.clone(),
+            })?;
+        }
+        Err(KindError::Cycle(kind.name.clone()))
+    }
+
+    /// A kind by its name.
+    pub fn get(&self, name: &str) -> Option<&Kind> {
+        self.by_name.get(name)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Kind> {
+        self.by_name.values()
+    }
+
+    /// The kinds whose resources belong to resources of this one.
+    pub fn children_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Kind> {
+        self.iter().filter(move |kind| kind.parent.as_deref() == Some(name))
+    }
+
+    /// What the conditions of a whole resource are called.
+    pub fn vocabulary(&self) -> Vocabulary {
+        self.vocabulary
+    }
+}
+
+impl Kind {
+    fn new(config: KindConfig, vocabulary: Vocabulary) -> Result<Self, KindError> {
+        check_names(&config)?;
+        let kind = config.kind;
+        let own: BTreeSet<String> = own_conditions(&kind, &config.required_adapters)?;
+        let spec_schema = match &config.spec_schema {
+            None => None,
+            Some(schema) => Some(
+                jsonschema::validator_for(schema)
+                    .map_err(|error| KindError::Schema { kind: kind.clone(), words: error.to_string() })?,
+            ),
+        };
+        let mut mappings: BTreeMap<String, Mapping> = BTreeMap::new();
+        for mapping in config.conditions {
+            let type_ = mapping.type_.clone();
+            if own.contains(&type_) || vocabulary.is_root(&type_) || mappings.contains_key(&type_) {
+                return Err(KindError::ConditionTaken { kind, type_ });
+            }
+            let compiled = Mapping::compile(mapping).map_err(|source| KindError::Mapping {
+                kind: kind.clone(),
+                type_: type_.clone(),
+                source,
+            })?;
+            mappings.insert(type_, compiled);
+        }
+        Ok(Self {
+            name: kind,
+            plural: config.plural,
+            parent: config.parent_kind,
+            on_parent_delete: config.on_parent_delete,
+            name_length: config.name_min_len.max(1)..=config.name_max_len,
+            required_adapters: config.required_adapters,
+            spec_schema,
+            mappings: mappings.into_values().collect(),
+        })
+    }
+}
+
+fn check_names(config: &KindConfig) -> Result<(), KindError> {
+    let KindConfig { kind, plural, name_min_len: min, name_max_len: max, .. } = config;
+    if kind.is_empty() || plural.is_empty() {
+        return Err(KindError::Nameless);
+    }
+    let capital = kind.starts_with(|first: char| first.is_ascii_uppercase());
+    if !capital || kind.len() > 63 || !kind.chars().all(|letter| letter.is_ascii_alphanumeric()) {
+        return Err(KindError::KindName { kind: kind.clone() });
+    }
+    if plural == EVERY_KIND {
+        return Err(KindError::Reserved);
+    }
+    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    if !plural.starts_with(|first: char| first.is_ascii_lowercase()) || !plural.chars().all(fits) {
+        return Err(KindError::PluralName { kind: kind.clone(), plural: plural.clone() });
+    }
+    if *max > LONGEST_NAME || *max == 0 || min > max {
+        return Err(KindError::NameLength { kind: kind.clone(), min: *min, max: *max });
+    }
+    Ok(())
+}
+
+/// The conditions that required adapters have.
+fn own_conditions(kind: &str, adapters: &[String]) -> Result<BTreeSet<String>, KindError> {
+    let mut own = BTreeSet::new();
+    for adapter in adapters {
+        if adapter.is_empty() {
+            return Err(KindError::AdapterNameless { kind: kind.to_owned() });
+        }
+        let condition = adapter_condition(adapter);
+        if !own.insert(condition.clone()) {
+            let (kind, adapter) = (kind.to_owned(), adapter.clone());
+            return Err(KindError::AdapterTwice { kind, adapter, condition });
+        }
+    }
+    Ok(own)
+}
+
+fn built_in() -> [KindConfig; 2] {
+    let root = |kind: &str, plural: &str, longest| KindConfig {
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+        parent_kind: None,
+        on_parent_delete: OnParentDelete::Cascade,
+        name_min_len: 3,
+        name_max_len: longest,
+        required_adapters: Vec::new(),
+        spec_schema: None,
+        conditions: Vec::new(),
+    };
+    let cluster = root("Cluster", "clusters", 53);
+    let node_pool =
+        KindConfig { parent_kind: Some("Cluster".to_owned()), ..root("NodePool", "nodepools", 15) };
+    [cluster, node_pool]
+}

@@ -1,0 +1,87 @@
+//! What conditions are called. The two of a whole resource have two pairs of names in the field; either is understood.
+
+/// The names of the two conditions of a whole resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Vocabulary {
+    /// `Ready` and `Available`.
+    #[default]
+    Ready,
+    /// `Reconciled` and `LastKnownReconciled`.
+    Upstream,
+}
+
+/// All adapters hold, at the generation the resource has now: under either name.
+const CURRENT: [&str; 2] = ["Ready", "Reconciled"];
+/// The last generation at which all adapters held still holds: under either name.
+const LAST_KNOWN: [&str; 2] = ["Available", "LastKnownReconciled"];
+
+/// The conditions of a report.
+pub mod reported {
+    /// Whether what the adapter looks after is well.
+    pub const AVAILABLE: &str = "Available";
+    /// Whether the adapter has done its work.
+    pub const APPLIED: &str = "Applied";
+    /// Whether the adapter itself is well.
+    pub const HEALTH: &str = "Health";
+    /// Whether the adapter has cleaned up after a resource that is being deleted.
+    pub const FINALIZED: &str = "Finalized";
+}
+
+impl Vocabulary {
+    /// What the condition for the current generation is called.
+    pub fn current(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Upstream => "Reconciled",
+        }
+    }
+
+    /// What the condition for the last known good generation is called.
+    pub fn last_known(self) -> &'static str {
+        match self {
+            Self::Ready => "Available",
+            Self::Upstream => "LastKnownReconciled",
+        }
+    }
+
+    /// Whether this is the name of one of the two, in either pair.
+    pub fn is_root(self, type_: &str) -> bool {
+        is_current(type_) || is_last_known(type_)
+    }
+}
+
+/// Whether this names the condition for the current generation.
+pub fn is_current(type_: &str) -> bool {
+    CURRENT.contains(&type_)
+}
+
+/// Whether this names the condition for the last known good generation.
+pub fn is_last_known(type_: &str) -> bool {
+    LAST_KNOWN.contains(&type_)
+}
+
+/// The condition of a resource that tells of one adapter: `my-adapter` becomes `MyAdapterSuccessful`.
+pub fn adapter_condition(adapter: &str) -> String {
+    let mut type_ = String::with_capacity(adapter.len() + 10);
+    for word in adapter.split('-') {
+        let mut letters = word.chars();
+        type_.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        type_.push_str(letters.as_str());
+    }
+    type_.push_str("Successful");
+    type_
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_adapter_gives_its_condition_its_name() {
+        let rows =
+            [("my-adapter", "MyAdapterSuccessful"), ("dns", "DnsSuccessful"), ("a--b", "ABSuccessful")];
+        for (adapter, type_) in rows {
+            assert_eq!(adapter_condition(adapter), type_);
+        }
+    }
+}
