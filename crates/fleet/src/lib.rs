@@ -1,9 +1,11 @@
 //! The fleet API: clusters and node pools, and whether they are ready at the generation that was asked for.
 
 pub mod decide;
+pub mod feed;
 pub mod kinds;
 pub mod mapping;
 pub mod resource;
 pub mod search;
 pub mod store;
 pub mod vocabulary;
+pub mod writer;

@@ -57,6 +57,15 @@ pub trait Store: Send + Sync + 'static {
     /// What changed after a revision, each resource once, in the order of revisions; at most `limit` changes.
     async fn changes(&self, since: Revision, limit: usize) -> Result<Changed, StoreError>;
 
+    /// What there is whose last change was after one revision and not after another, in the order of revisions; at most
+    /// `limit` resources, each as [`EventKind::Added`].
+    async fn existing(
+        &self,
+        after: Revision,
+        through: Revision,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError>;
+
     /// The latest revision, as it moves. Also moves when another process writes.
     fn revision(&self) -> watch::Receiver<Revision>;
 
