@@ -2,6 +2,8 @@
 
 pub mod decide;
 pub mod feed;
+mod fleet;
+pub mod http;
 pub mod kinds;
 pub mod mapping;
 pub mod resource;
@@ -9,3 +11,5 @@ pub mod search;
 pub mod store;
 pub mod vocabulary;
 pub mod writer;
+
+pub use fleet::Fleet;

@@ -1,0 +1,152 @@
+//! What comes after the question mark.
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+
+use super::problem::{Code, Constraint, FieldError, Problem};
+use crate::search::fields::Fields;
+use crate::search::{Filter, parse_order};
+use crate::store::{Column, Direction, Order, Page, Revision};
+
+/// The last page there can be.
+pub(crate) const LAST_PAGE: u32 = 100_000;
+/// The largest page.
+pub(crate) const LARGEST_PAGE: u32 = 100;
+
+/// The parameters of a request, decoded; each is taken by who understands it.
+pub(crate) struct Parameters {
+    pairs: Vec<(String, String)>,
+}
+
+impl Parameters {
+    pub(crate) fn parse(query: &str) -> Result<Self, Problem> {
+        let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(name)?, decode(value)?))
+        });
+        Ok(Self { pairs: pairs.collect::<Result<_, Problem>>()? })
+    }
+
+    /// All values of a parameter.
+    fn all(&mut self, name: &str) -> Vec<String> {
+        let (taken, left) = std::mem::take(&mut self.pairs).into_iter().partition(|(other, _)| other == name);
+        self.pairs = left;
+        let taken: Vec<(String, String)> = taken;
+        taken.into_iter().map(|(_, value)| value).collect()
+    }
+
+    /// The value of a parameter that may be there once.
+    fn one(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        let mut values = self.all(name);
+        match values.len() {
+            0 | 1 => Ok(values.pop()),
+            _ => {
+                Err(wrong(name, Constraint::Unique, format!("the parameter {name} must be given once"), None))
+            }
+        }
+    }
+
+    fn number(&mut self, name: &str, default: u32, most: u32) -> Result<u32, Problem> {
+        let Some(text) = self.one(name)? else { return Ok(default) };
+        let shown = Some(Value::String(text.clone()));
+        let words = format!("{name} must be an integer from 1 to {most}");
+        match text.parse::<i128>() {
+            Ok(number) if number < 1 => Err(wrong(name, Constraint::Min, words, shown)),
+            Ok(number) => match u32::try_from(number) {
+                Ok(number) if number <= most => Ok(number),
+                _ => Err(wrong(name, Constraint::Max, words, shown)),
+            },
+            Err(_) => Err(wrong(name, Constraint::Format, words, shown)),
+        }
+    }
+
+    pub(crate) fn page(&mut self) -> Result<Page, Problem> {
+        let default = Page::default();
+        let number = self.number("page", default.number, LAST_PAGE)?;
+        let size = self.number("size", default.size, LARGEST_PAGE)?;
+        Ok(Page { number, size })
+    }
+
+    pub(crate) fn search(&mut self) -> Result<Option<Filter>, Problem> {
+        let Some(text) = self.one("search")? else { return Ok(None) };
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        Filter::parse(&text).map(Some).map_err(bad)
+    }
+
+    pub(crate) fn order(&mut self) -> Result<Vec<Order>, Problem> {
+        let given = self.all("order");
+        if given.is_empty() {
+            return Ok(vec![Order { column: Column::CreatedTime, direction: Direction::Descending }]);
+        }
+        parse_order(&given.iter().map(String::as_str).collect::<Vec<_>>()).map_err(bad)
+    }
+
+    pub(crate) fn fields(&mut self) -> Result<Option<Fields>, Problem> {
+        let given = self.all("fields");
+        if given.is_empty() {
+            return Ok(None);
+        }
+        Fields::parse(&given.iter().map(String::as_str).collect::<Vec<_>>()).map(Some).map_err(bad)
+    }
+
+    pub(crate) fn kind(&mut self) -> Result<Option<String>, Problem> {
+        self.one("kind")
+    }
+
+    /// Whether to watch.
+    pub(crate) fn watch(&mut self) -> Result<bool, Problem> {
+        match self.one("watch")?.as_deref() {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => {
+                let shown = Some(Value::String(other.to_owned()));
+                Err(wrong("watch", Constraint::Enum, "watch must be true or false".to_owned(), shown))
+            }
+        }
+    }
+
+    /// From where to watch: what the parameter says, or else what was last heard.
+    pub(crate) fn since(&mut self, last_heard: Option<&str>) -> Result<Revision, Problem> {
+        let given = self.one("since")?;
+        let Some(text) = given.as_deref().or(last_heard) else { return Ok(0) };
+        text.parse().ok().filter(|revision| *revision >= 0).ok_or_else(|| {
+            let shown = Some(Value::String(text.to_owned()));
+            let words =
+                "since must be a revision: the id of an event, or the header Bellwether-Revision of a list";
+            wrong("since", Constraint::Format, words.to_owned(), shown)
+        })
+    }
+
+    /// That nothing is left: a parameter that nobody understands may have been meant to matter.
+    pub(crate) fn finish(self) -> Result<(), Problem> {
+        match self.pairs.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(Problem::new(
+                Code::BadRequest,
+                format!("the parameter {name:?} is not known here, or not together with the others"),
+            )),
+        }
+    }
+}
+
+fn decode(text: &str) -> Result<String, Problem> {
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8();
+    match decoded {
+        Ok(decoded) if !decoded.contains('\0') => Ok(decoded.into_owned()),
+        _ => {
+            Err(Problem::new(Code::BadRequest, "a parameter is not UTF-8 text, or has the character U+0000"))
+        }
+    }
+}
+
+fn bad(error: impl std::fmt::Display) -> Problem {
+    Problem::new(Code::BadRequest, error.to_string())
+}
+
+fn wrong(field: &str, constraint: Constraint, message: String, value: Option<Value>) -> Problem {
+    let error = FieldError { field: field.to_owned(), message, value, constraint: Some(constraint) };
+    Problem::of_fields(Code::BadRequest, vec![error])
+}
