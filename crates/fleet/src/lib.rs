@@ -1,5 +1,6 @@
 //! The fleet API: clusters and node pools, and whether they are ready at the generation that was asked for.
 
+pub mod client;
 pub mod decide;
 pub mod feed;
 mod fleet;
