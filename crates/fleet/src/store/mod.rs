@@ -6,6 +6,8 @@
 
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[allow(dead_code)] // The stores call it.
+pub(crate) mod query;
 pub mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,0 +1,100 @@
+//! The `order` of a list.
+
+use super::{SearchError, quoted};
+use crate::store::{Column, Direction, Order};
+
+/// Reads an order: `field`, `field asc` or `field desc`, several with commas between them or one after the other. A field
+/// that comes again has no effect, as in SQL.
+///
+/// ```
+/// use bellwether_fleet::search::parse_order;
+///
+/// assert_eq!(parse_order(&["name, created_time desc"])?.len(), 2);
+/// let error = parse_order(&["name; DROP TABLE resources"]).unwrap_err();
+/// assert!(error.to_string().starts_with("invalid order format: "));
+/// # Ok::<(), bellwether_fleet::search::SearchError>(())
+/// ```
+pub fn parse_order(parts: &[&str]) -> Result<Vec<Order>, SearchError> {
+    let mut orders: Vec<Order> = Vec::new();
+    for key in parts.iter().flat_map(|part| part.split(',')) {
+        let order = parse_key(key.trim())?;
+        if orders.iter().all(|earlier| earlier.column != order.column) {
+            orders.push(order);
+        }
+    }
+    Ok(orders)
+}
+
+fn parse_key(key: &str) -> Result<Order, SearchError> {
+    let malformed = || {
+        SearchError::Order(format!("expected 'field', 'field asc' or 'field desc', found {}", quoted(key)))
+    };
+    let mut words = key.split_whitespace();
+    let name = words.next().filter(|name| is_name(name)).ok_or_else(malformed)?;
+    let direction = match (words.next(), words.next()) {
+        (None | Some("asc"), None) => Direction::Ascending,
+        (Some("desc"), None) => Direction::Descending,
+        _ => return Err(malformed()),
+    };
+    let unknown =
+        || SearchError::Order(format!("unknown field {}; there are {}", quoted(name), Column::names()));
+    Ok(Order { column: Column::named(name).ok_or_else(unknown)?, direction })
+}
+
+fn is_name(text: &str) -> bool {
+    let is_letter = |c: u8| c.is_ascii_lowercase() || c == b'_';
+    text.bytes().next().is_some_and(is_letter) && text.bytes().all(|c| is_letter(c) || c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn written(orders: &[Order]) -> String {
+        let key = |order: &Order| match order.direction {
+            Direction::Ascending => order.column.name().to_owned(),
+            Direction::Descending => format!("{} desc", order.column.name()),
+        };
+        orders.iter().map(key).collect::<Vec<_>>().join(",")
+    }
+
+    #[rstest]
+    #[case::a_field(&["name"], "name")]
+    #[case::a_direction(&["name asc"], "name")]
+    #[case::the_other(&["created_time  desc"], "created_time desc")]
+    #[case::a_list(&["owner_id,name desc , id"], "owner_id,name desc,id")]
+    #[case::repeated(&["kind", "name desc"], "kind,name desc")]
+    #[case::the_same_again(&["name", "name desc", "id,name"], "name,id")]
+    #[case::nothing(&[], "")]
+    fn an_order_is_read(#[case] parts: &[&str], #[case] expected: &str) {
+        assert_eq!(written(&parse_order(parts).unwrap()), expected);
+    }
+
+    #[rstest]
+    #[case::sql("name; DROP TABLE", "name; DROP TABLE")]
+    #[case::a_word("name ascending", "name ascending")]
+    #[case::upper_case("name DESC", "name DESC")]
+    #[case::an_upper_case_field("Name", "Name")]
+    #[case::a_digit_in_front("1name", "1name")]
+    #[case::a_third_word("name asc asc", "name asc asc")]
+    #[case::nothing("", "")]
+    #[case::nothing_between_commas("name,,id", "")]
+    #[case::a_comma_at_the_end("name,", "")]
+    #[case::a_path("spec.a", "spec.a")]
+    #[case::brackets("lower(name)", "lower(name)")]
+    #[case::quotes("name'--", "name'--")]
+    fn what_is_no_order_is_said_so(#[case] part: &str, #[case] found: &str) {
+        let expected =
+            format!("invalid order format: expected 'field', 'field asc' or 'field desc', found '{found}'");
+        assert_eq!(parse_order(&[part]).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn an_unknown_field_is_told_which_there_are() {
+        let expected = "invalid order format: unknown field 'spec'; there are id, kind, name, href, generation, \
+                        created_time, created_by, updated_time, updated_by, deleted_time, deleted_by, owner_id, owner_kind";
+        assert_eq!(parse_order(&["spec"]).unwrap_err().to_string(), expected);
+    }
+}

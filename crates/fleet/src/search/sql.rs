@@ -1,0 +1,331 @@
+//! A search as SQL. Everything that a caller wrote is a parameter, also the keys of labels and of paths below `spec`; both
+//! databases give the same answer.
+//!
+//! The rows are those of `resources r`. On SQLite the functions of [`functions`](super::functions) are needed.
+
+use jiff::Timestamp;
+
+use super::decimal;
+use super::filter::{ConditionTest, Filter, Node, Subject, Test, Value};
+use super::lexer::Comparison;
+use super::pattern::Case;
+
+/// Whose SQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Sqlite,
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code))]
+    Postgres,
+}
+
+/// A value beside the SQL. The SQL casts it, so that PostgreSQL knows its type.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Parameter {
+    /// `text`.
+    Text(String),
+    /// `bigint`.
+    Integer(i64),
+    /// A decimal number, sent as `text`.
+    Number(String),
+    /// `timestamptz`, and on SQLite microseconds since 1970.
+    Time(Timestamp),
+    /// `boolean`, and on SQLite 0 or 1.
+    Boolean(bool),
+}
+
+impl rusqlite::ToSql for Parameter {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        match self {
+            Self::Text(text) | Self::Number(text) => text.to_sql(),
+            Self::Integer(number) => number.to_sql(),
+            Self::Time(time) => Ok(time.as_microsecond().into()),
+            Self::Boolean(value) => value.to_sql(),
+        }
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Parameter {
+    /// The value as the driver of PostgreSQL takes it.
+    pub(crate) fn as_postgres(&self) -> &(dyn tokio_postgres::types::ToSql + Sync) {
+        match self {
+            Self::Text(text) | Self::Number(text) => text,
+            Self::Integer(number) => number,
+            Self::Time(time) => time,
+            Self::Boolean(value) => value,
+        }
+    }
+}
+
+/// SQL in the making: its dialect and the parameters so far.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    pub(crate) dialect: Dialect,
+    pub(crate) parameters: Vec<Parameter>,
+}
+
+impl Builder {
+    pub(crate) fn new(dialect: Dialect) -> Self {
+        Self { dialect, parameters: Vec::new() }
+    }
+
+    /// Adds a parameter; what stands for it in the SQL.
+    pub(crate) fn push(&mut self, parameter: Parameter) -> String {
+        let cast = match parameter {
+            Parameter::Text(_) => "text",
+            Parameter::Integer(_) => "bigint",
+            Parameter::Number(_) => "text::numeric",
+            Parameter::Time(_) => "timestamptz",
+            Parameter::Boolean(_) => "boolean",
+        };
+        self.parameters.push(parameter);
+        let number = self.parameters.len();
+        match self.dialect {
+            Dialect::Sqlite => format!("?{number}"),
+            Dialect::Postgres => format!("${number}::{cast}"),
+        }
+    }
+
+    pub(crate) fn text(&mut self, text: impl Into<String>) -> String {
+        self.push(Parameter::Text(text.into()))
+    }
+
+    fn value(&mut self, value: &Value) -> String {
+        self.push(match value {
+            Value::Text(text) => Parameter::Text(text.clone()),
+            Value::Integer(number) => Parameter::Integer(*number),
+            Value::Number(number) => Parameter::Number(number.to_string()),
+            Value::Time(time) => Parameter::Time(*time),
+            Value::Boolean(value) => Parameter::Boolean(*value),
+        })
+    }
+
+    fn values(&mut self, values: &[Value]) -> Vec<String> {
+        values.iter().map(|value| self.value(value)).collect()
+    }
+}
+
+impl Filter {
+    /// The search as a condition of SQL on `resources r`.
+    pub(crate) fn sql(&self, builder: &mut Builder) -> String {
+        node(&self.0, Around::Nothing, builder)
+    }
+}
+
+/// Whether a condition stands below a `not`. Where it does not, unknown is as good as false, which planners can use.
+#[derive(Clone, Copy)]
+enum Around {
+    Nothing,
+    Not,
+}
+
+fn node(node_: &Node, around: Around, builder: &mut Builder) -> String {
+    match node_ {
+        Node::Constant(true) => "TRUE".to_owned(),
+        Node::Constant(false) => "FALSE".to_owned(),
+        Node::Not(inner) => format!("(NOT {})", node(inner, Around::Not, builder)),
+        Node::All(nodes) => balanced(&nodes_of(nodes, around, builder), "AND"),
+        Node::Any(nodes) => balanced(&nodes_of(nodes, around, builder), "OR"),
+        Node::Field(Subject::Column(column), test) => {
+            scalar_test(&format!("r.{}", column.name()), test, builder)
+        }
+        Node::Field(Subject::Label(key), test) => label_test(key, test, around, builder),
+        Node::Field(Subject::Spec(path), test) => spec_test(path, test, builder),
+        Node::Condition(test) => condition_test(test, builder),
+    }
+}
+
+fn nodes_of(nodes: &[Node], around: Around, builder: &mut Builder) -> Vec<String> {
+    nodes.iter().map(|part| node(part, around, builder)).collect()
+}
+
+/// Conditions joined as a balanced tree: a chain of a thousand would be too deep for SQLite.
+fn balanced(conditions: &[String], operator: &str) -> String {
+    match conditions {
+        [] => "TRUE".to_owned(),
+        [only] => only.clone(),
+        several => {
+            let (left, right) = several.split_at(several.len() / 2);
+            format!("({} {operator} {})", balanced(left, operator), balanced(right, operator))
+        }
+    }
+}
+
+/// A test of an expression that is a text, an integer or a time.
+fn scalar_test(expression: &str, test: &Test<Value>, builder: &mut Builder) -> String {
+    // An index serves `=` under any collation, but order is that of bytes under "C" only.
+    let ordered = |value: &Value, builder: &Builder| match (value, builder.dialect) {
+        (Value::Text(_), Dialect::Postgres) => format!("{expression} COLLATE \"C\""),
+        _ => expression.to_owned(),
+    };
+    match test {
+        Test::Null => format!("({expression} IS NULL)"),
+        Test::NotNull => format!("({expression} IS NOT NULL)"),
+        Test::Compare(comparison @ (Comparison::Equal | Comparison::NotEqual), value) => {
+            format!("({expression} {} {})", comparison.symbol(), builder.value(value))
+        }
+        Test::Compare(comparison, value) => {
+            format!("({} {} {})", ordered(value, builder), comparison.symbol(), builder.value(value))
+        }
+        Test::In(values) => format!("({expression} IN ({}))", builder.values(values).join(", ")),
+        Test::Between(low, high) => {
+            let expression = ordered(low, builder);
+            format!("({expression} BETWEEN {} AND {})", builder.value(low), builder.value(high))
+        }
+        Test::Like(case, pattern) => {
+            let pattern = builder.value(pattern);
+            match (builder.dialect, case) {
+                (Dialect::Sqlite, Case::Sensitive) => format!("bw_like({expression}, {pattern})"),
+                (Dialect::Sqlite, Case::Insensitive) => format!("bw_ilike({expression}, {pattern})"),
+                (Dialect::Postgres, Case::Sensitive) => {
+                    format!("({expression} COLLATE \"C\" LIKE {pattern})")
+                }
+                (Dialect::Postgres, Case::Insensitive) => {
+                    format!("({expression} COLLATE \"C\" ILIKE {pattern})")
+                }
+            }
+        }
+    }
+}
+
+fn label_test(key: &str, test: &Test<Value>, around: Around, builder: &mut Builder) -> String {
+    let key = builder.text(key);
+    match (test, around) {
+        (Test::Null, _) => {
+            format!(
+                "(NOT EXISTS (SELECT 1 FROM resource_labels l WHERE l.resource_id = r.id AND l.key = {key}))"
+            )
+        }
+        (Test::NotNull, _) => member_of("resource_labels l", &format!("l.key = {key}"), builder.dialect),
+        (test, Around::Nothing) => {
+            let test = scalar_test("l.value", test, builder);
+            member_of("resource_labels l", &format!("l.key = {key} AND {test}"), builder.dialect)
+        }
+        (test, Around::Not) => {
+            let label = format!(
+                "(SELECT l.value FROM resource_labels l WHERE l.resource_id = r.id AND l.key = {key})"
+            );
+            scalar_test(&label, test, builder)
+        }
+    }
+}
+
+fn condition_test(test: &ConditionTest, builder: &mut Builder) -> String {
+    let types: Vec<String> = names_of(&test.type_).into_iter().map(|name| builder.text(name)).collect();
+    let value = builder.value(&test.value);
+    let (types, part, comparison) = (types.join(", "), test.part.name(), test.comparison.symbol());
+    let condition = format!("c.type IN ({types}) AND c.{part} {comparison} {value}");
+    member_of("resource_conditions c", &condition, builder.dialect)
+}
+
+/// The names of a condition: the two of the whole have two each.
+fn names_of(type_: &str) -> Vec<&str> {
+    match type_ {
+        "Ready" | "Reconciled" => vec!["Ready", "Reconciled"],
+        "Available" | "LastKnownReconciled" => vec!["Available", "LastKnownReconciled"],
+        other => vec![other],
+    }
+}
+
+/// Whether a resource is among those of a table. SQLite evaluates `IN` once, by the index of what is looked for, but
+/// `EXISTS` for each row; PostgreSQL joins by `EXISTS` either way, and below `OR` would scan what `IN` found for each row
+/// once that is larger than its working memory.
+fn member_of(table: &str, condition: &str, dialect: Dialect) -> String {
+    let alias = table.rsplit(' ').next().unwrap_or(table);
+    match dialect {
+        Dialect::Sqlite => format!("(r.id IN (SELECT {alias}.resource_id FROM {table} WHERE {condition}))"),
+        Dialect::Postgres => {
+            format!("(EXISTS (SELECT 1 FROM {table} WHERE {alias}.resource_id = r.id AND {condition}))")
+        }
+    }
+}
+
+fn spec_test(path: &[String], test: &Test<Value>, builder: &mut Builder) -> String {
+    match builder.dialect {
+        Dialect::Sqlite => sqlite_spec_test(path, test, builder),
+        Dialect::Postgres => postgres_spec_test(path, test, builder),
+    }
+}
+
+fn sqlite_spec_test(path: &[String], test: &Test<Value>, builder: &mut Builder) -> String {
+    let quoted: String = path.iter().map(|key| format!(".\"{key}\"")).collect();
+    let path = builder.text(format!("${quoted}"));
+    match kind_of(test) {
+        Compared::Presence(symbol) => {
+            format!("(coalesce(json_type(r.spec, {path}), 'null') {symbol} 'null')")
+        }
+        Compared::Text => scalar_test(&format!("bw_text(r.spec -> {path})"), test, builder),
+        Compared::Number => number_test(&format!("r.spec -> {path}"), test, builder),
+        Compared::Boolean => {
+            let value =
+                format!("(CASE json_type(r.spec, {path}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END)");
+            scalar_test(&value, test, builder)
+        }
+    }
+}
+
+/// A test of JSON by exact numbers, which SQLite does not have.
+fn number_test(json: &str, test: &Test<Value>, builder: &mut Builder) -> String {
+    let mut compare =
+        |symbol: &str, value: &Value| format!("(bw_compare({json}, {}) {symbol} 0)", builder.value(value));
+    match test {
+        Test::Compare(comparison, value) => compare(comparison.symbol(), value),
+        Test::In(values) => {
+            let each: Vec<String> = values.iter().map(|value| compare("=", value)).collect();
+            balanced(&each, "OR")
+        }
+        Test::Between(low, high) => format!("({} AND {})", compare(">=", low), compare("<=", high)),
+        test @ (Test::Null | Test::NotNull | Test::Like(..)) => scalar_test(json, test, builder),
+    }
+}
+
+fn postgres_spec_test(path: &[String], test: &Test<Value>, builder: &mut Builder) -> String {
+    // `->` with text follows keys of objects only; `#>` would follow indexes of lists too.
+    let keys: String = path.iter().map(|key| format!(" -> {}", builder.text(key.as_str()))).collect();
+    let json = format!("(r.spec{keys})");
+    let text = format!("({json} #>> '{{}}')");
+    match kind_of(test) {
+        Compared::Presence(symbol) => format!("(coalesce(jsonb_typeof({json}), 'null') {symbol} 'null')"),
+        Compared::Text => {
+            let value =
+                format!("(CASE WHEN jsonb_typeof({json}) NOT IN ('object', 'array') THEN {text} END)");
+            scalar_test(&value, test, builder)
+        }
+        Compared::Number => {
+            let longest = decimal::LONGEST;
+            let plain = format!("^-?[0-9]{{1,{longest}}}([.][0-9]{{1,{longest}}})?$");
+            let of_text = format!("CASE WHEN {text} ~ '{plain}' THEN {text}::numeric END");
+            let value = format!(
+                "(CASE jsonb_typeof({json}) WHEN 'number' THEN {text}::numeric WHEN 'string' THEN {of_text} END)"
+            );
+            scalar_test(&value, test, builder)
+        }
+        Compared::Boolean => {
+            let value = format!("(CASE jsonb_typeof({json}) WHEN 'boolean' THEN {text}::boolean END)");
+            scalar_test(&value, test, builder)
+        }
+    }
+}
+
+/// As what a JSON value is compared.
+enum Compared {
+    /// Whether its type is, or is not, null.
+    Presence(&'static str),
+    Text,
+    Number,
+    Boolean,
+}
+
+fn kind_of(test: &Test<Value>) -> Compared {
+    let value = match test {
+        Test::Null => return Compared::Presence("="),
+        Test::NotNull => return Compared::Presence("!="),
+        Test::Compare(_, value) | Test::Between(value, _) | Test::Like(_, value) => Some(value),
+        Test::In(values) => values.first(),
+    };
+    match value {
+        Some(Value::Number(_) | Value::Integer(_)) => Compared::Number,
+        Some(Value::Boolean(_)) => Compared::Boolean,
+        Some(Value::Text(_) | Value::Time(_)) | None => Compared::Text,
+    }
+}

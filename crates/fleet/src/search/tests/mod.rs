@@ -1,0 +1,1 @@
+//! Searches from text to rows.
