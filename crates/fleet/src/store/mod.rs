@@ -4,8 +4,12 @@
 //! without the store, and write what changed, all in one transaction: [`Store::begin`], then [`Transaction::commit`].
 //! Readers see only what was committed.
 
+mod listing;
+mod open;
+mod plan;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod rows;
 pub mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,6 +18,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::watch;
+
+pub use open::OpenError;
 
 use crate::resource::{AdapterRecord, AdapterStatus, Id, LogEntry, Resource, Tenancy};
 use crate::search::Filter;
@@ -294,4 +300,13 @@ pub struct Pending {
     pub deleting: bool,
     /// Since when each is so: its last transition, or its making.
     pub since: Vec<Timestamp>,
+}
+
+/// Moves the latest revision forward, never back: commits may be told of out of order.
+fn advance(latest: &watch::Sender<Revision>, revision: Revision) {
+    latest.send_if_modified(|latest| {
+        let later = revision > *latest;
+        *latest = revision.max(*latest);
+        later
+    });
 }
