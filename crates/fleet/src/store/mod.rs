@@ -4,10 +4,13 @@
 //! without the store, and write what changed, all in one transaction: [`Store::begin`], then [`Transaction::commit`].
 //! Readers see only what was committed.
 
+mod listing;
+mod open;
+mod plan;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-#[allow(dead_code)] // The stores call it.
 pub(crate) mod query;
+mod rows;
 pub mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,6 +19,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::watch;
+
+pub use open::OpenError;
 
 use crate::resource::{AdapterRecord, AdapterStatus, Id, LogEntry, Resource, Tenancy};
 use crate::search::Filter;
@@ -305,4 +310,13 @@ pub struct Pending {
     pub deleting: bool,
     /// Since when each is so: its last transition, or its making.
     pub since: Vec<Timestamp>,
+}
+
+/// Moves the latest revision forward, never back: commits may be told of out of order.
+fn advance(latest: &watch::Sender<Revision>, revision: Revision) {
+    latest.send_if_modified(|latest| {
+        let later = revision > *latest;
+        *latest = revision.max(*latest);
+        later
+    });
 }

@@ -19,25 +19,8 @@ use crate::resource::Tenancy;
 use crate::search::sql::{Builder, Dialect, Parameter};
 
 /// The columns of `resources` in the order in which the items of a list have them.
-pub(crate) const COLUMNS: [&str; 17] = [
-    "id",
-    "kind",
-    "name",
-    "href",
-    "owner_id",
-    "owner_kind",
-    "owner_href",
-    "spec",
-    "labels",
-    "tenancy",
-    "generation",
-    "created_time",
-    "created_by",
-    "updated_time",
-    "updated_by",
-    "deleted_time",
-    "deleted_by",
-];
+pub(crate) const COLUMNS: &str = "r.id, r.kind, r.name, r.href, r.owner_id, r.owner_kind, r.owner_href, r.spec, r.labels, \
+    r.tenancy, r.generation, r.created_time, r.created_by, r.updated_time, r.updated_by, r.deleted_time, r.deleted_by";
 
 /// SQL with its parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,13 +51,12 @@ pub(crate) fn tenancy_text(tenancy: &Tenancy) -> String {
 
 fn items(query: &Query, dialect: Dialect) -> Statement {
     let mut builder = Builder::new(dialect);
-    let columns = COLUMNS.map(|column| format!("r.{column}")).join(", ");
     let matching = matching(query, &mut builder);
     let order = order_by(&query.order, dialect);
     let limit = builder.push(Parameter::Integer(query.page.size.into()));
     let offset = builder.push(Parameter::Integer(query.page.offset().try_into().unwrap_or(i64::MAX)));
     let sql =
-        format!("SELECT {columns} FROM resources r{matching} ORDER BY {order} LIMIT {limit} OFFSET {offset}");
+        format!("SELECT {COLUMNS} FROM resources r{matching} ORDER BY {order} LIMIT {limit} OFFSET {offset}");
     Statement { sql, parameters: builder.parameters }
 }
 

@@ -1,1 +1,232 @@
-//! SQLite.
+//! The fleet in one SQLite file, for one process. One connection writes, a few read; a commit is on disk when it returns.
+//! All of SQLite's work happens on threads that may block.
+
+mod connection;
+mod load;
+mod read;
+mod write;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::{OwnedMutexGuard, Semaphore, watch};
+
+use super::{
+    Changed, Changes, Event, Listing, Loaded, Needs, OpenError, Page, Pending, Query, Revision, Store,
+    StoreError, Transaction,
+};
+use crate::resource::{AdapterStatus, Id, LogEntry, Resource};
+use connection::Durability;
+use write::Writer;
+
+/// How many can read at once.
+const READERS: usize = 4;
+
+/// A fleet in a SQLite file.
+pub struct Sqlite {
+    writer: Arc<tokio::sync::Mutex<Writer>>,
+    readers: Arc<Readers>,
+    revision: watch::Sender<Revision>,
+    /// Held for as long as the file is open.
+    _lock: File,
+    /// The directory of a fleet that is not kept.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+/// Connections that read.
+struct Readers {
+    idle: Mutex<Vec<Connection>>,
+    free: Arc<Semaphore>,
+}
+
+impl Sqlite {
+    /// Opens a file, or makes it in a directory that is there. Nobody else can open it meanwhile.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        Self::open_with(path, Durability::Durable, None)
+    }
+
+    /// A fleet that goes with the value. It is in a temporary file and not in memory alone, so that reads do not wait for
+    /// writes, as they do not in a real one.
+    pub fn in_memory() -> Result<Self, OpenError> {
+        let directory =
+            tempfile::tempdir().map_err(|why| OpenError::File { path: std::env::temp_dir(), why })?;
+        let path = directory.path().join("fleet.db");
+        Self::open_with(&path, Durability::Fleeting, Some(directory))
+    }
+
+    fn open_with(
+        path: &Path,
+        durability: Durability,
+        temporary: Option<tempfile::TempDir>,
+    ) -> Result<Self, OpenError> {
+        let lock = connection::lock(path)?;
+        let writer = connection::open_writer(path, durability)?;
+        let readers = (0..READERS).map(|_| connection::open_reader(path)).collect::<Result<Vec<_>, _>>()?;
+        let revision = read::revision(&writer).map_err(|error| OpenError::Failed(error.to_string()))?;
+        Ok(Self {
+            writer: Arc::new(tokio::sync::Mutex::new(Writer::new(writer))),
+            readers: Arc::new(Readers { idle: Mutex::new(readers), free: Arc::new(Semaphore::new(READERS)) }),
+            revision: watch::Sender::new(revision),
+            _lock: lock,
+            _temporary: temporary,
+        })
+    }
+
+    /// Reads on a thread that may block, all of it as of one instant.
+    async fn read<T, F>(&self, read: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let permit = Arc::clone(&self.readers.free).acquire_owned().await.map_err(closed)?;
+        let readers = Arc::clone(&self.readers);
+        blocking(move || {
+            let connection = readers.idle.lock().pop();
+            let connection = connection.ok_or_else(|| StoreError::Failed("no reader is idle".into()))?;
+            let result = read::snapshot(&connection, read);
+            readers.idle.lock().push(connection);
+            drop(permit);
+            result
+        })
+        .await
+    }
+
+    async fn open_transaction(&self) -> Open {
+        Open { writer: Arc::clone(&self.writer).lock_owned().await }
+    }
+}
+
+/// The one connection that writes, while somebody has it. Whatever is not committed is undone when it is given back.
+struct Open {
+    writer: OwnedMutexGuard<Writer>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.writer.roll_back();
+    }
+}
+
+/// A transaction in which everything that was needed has been read.
+struct SqliteTransaction {
+    open: Open,
+    loaded: load::Trees,
+    revision: watch::Sender<Revision>,
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn begin(&self, needs: &Needs) -> Result<(Box<dyn Transaction>, Loaded), StoreError> {
+        let open = self.open_transaction().await;
+        let needs = needs.clone();
+        let (open, trees, loaded) = blocking(move || {
+            open.writer.begin()?;
+            let (loaded, trees) = load::load(open.writer.connection(), &needs)?;
+            Ok((open, trees, loaded))
+        })
+        .await?;
+        let transaction = SqliteTransaction { open, loaded: trees, revision: self.revision.clone() };
+        Ok((Box::new(transaction), loaded))
+    }
+
+    async fn get(&self, id: Id) -> Result<Option<Resource>, StoreError> {
+        self.read(move |connection| read::get(connection, id)).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Listing, StoreError> {
+        let query = query.clone();
+        self.read(move |connection| read::list(connection, &query)).await
+    }
+
+    async fn statuses(&self, id: Id, page: Page) -> Result<(Vec<AdapterStatus>, u64), StoreError> {
+        self.read(move |connection| read::statuses(connection, id, page)).await
+    }
+
+    async fn log(&self, id: Id, page: Page) -> Result<(Vec<LogEntry>, u64), StoreError> {
+        self.read(move |connection| read::log(connection, id, page)).await
+    }
+
+    async fn changes(&self, since: Revision, limit: usize) -> Result<Changed, StoreError> {
+        self.read(move |connection| read::changes(connection, since, limit)).await
+    }
+
+    async fn existing(
+        &self,
+        after: Revision,
+        through: Revision,
+        limit: usize,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.read(move |connection| read::existing(connection, after, through, limit)).await
+    }
+
+    fn revision(&self) -> watch::Receiver<Revision> {
+        self.revision.subscribe()
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.read(|connection| read::revision(connection).map(|_| ())).await
+    }
+
+    async fn pending(&self, condition: &str) -> Result<Vec<Pending>, StoreError> {
+        let condition = condition.to_owned();
+        self.read(move |connection| read::pending(connection, &condition)).await
+    }
+
+    async fn prune(&self, log_before: Timestamp, tombstones: u64) -> Result<bool, StoreError> {
+        let mut open = self.open_transaction().await;
+        blocking(move || open.writer.prune(log_before, tombstones)).await
+    }
+}
+
+#[async_trait]
+impl Transaction for SqliteTransaction {
+    async fn commit(self: Box<Self>, changes: &Changes) -> Result<Revision, StoreError> {
+        let Self { mut open, loaded, revision } = *self;
+        let rows = write::Rows::of(changes, &loaded)?;
+        let committed = blocking(move || open.writer.commit(rows)).await?;
+        super::advance(&revision, committed);
+        Ok(committed)
+    }
+}
+
+/// Runs what may block on a thread for it.
+async fn blocking<T, F>(work: F) -> Result<T, StoreError>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, StoreError> + Send + 'static,
+{
+    tokio::task::spawn_blocking(work).await.map_err(closed)?
+}
+
+fn closed(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Unavailable(error.to_string())
+}
+
+/// What an error of SQLite means for the writer: try again, wait, or give up.
+fn store_error(error: rusqlite::Error) -> StoreError {
+    use rusqlite::ErrorCode;
+    let why = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Conflict(why),
+        Some(ErrorCode::ConstraintViolation) if is_unique(&error) => StoreError::Conflict(why),
+        Some(
+            ErrorCode::CannotOpen
+            | ErrorCode::DiskFull
+            | ErrorCode::OutOfMemory
+            | ErrorCode::ReadOnly
+            | ErrorCode::SystemIoFailure,
+        ) => StoreError::Unavailable(why),
+        _ => StoreError::Failed(why),
+    }
+}
+
+fn is_unique(error: &rusqlite::Error) -> bool {
+    use rusqlite::ffi::{SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE};
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(SQLITE_CONSTRAINT_PRIMARYKEY | SQLITE_CONSTRAINT_UNIQUE))
+}

@@ -1,0 +1,150 @@
+//! Which rows a batch of changes writes, without a database: both stores write the same rows. Pure.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Change, Changes, StoreError};
+use crate::resource::{AdapterRecord, Id, LogEntry, Resource, ResourceCondition};
+
+/// The rows that a batch writes. Rows that would stay as they are, are not in it.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan<'a> {
+    /// Resources that are gone, with all that is kept of them.
+    pub(super) removed: Vec<&'a Resource>,
+    /// Resources of which something other than labels and conditions differs, or the labels.
+    pub(super) updated: Vec<&'a Resource>,
+    /// New resources, each with the root of its tree.
+    pub(super) created: Vec<(&'a Resource, Id)>,
+    /// Labels that are no more.
+    pub(super) labels_gone: Vec<(Id, &'a str)>,
+    /// Labels that are new or have a new value.
+    pub(super) labels: Vec<(Id, &'a str, &'a str)>,
+    /// Conditions that are no more, by their type.
+    pub(super) conditions_gone: Vec<(Id, &'a str)>,
+    /// Conditions that are new or differ, each with its place among those of its resource.
+    pub(super) conditions: Vec<(Id, i16, &'a ResourceCondition)>,
+    /// Adapters that were heard.
+    pub(super) adapters: Vec<(Id, &'a AdapterRecord)>,
+    /// Lines of the log, in order.
+    pub(super) log: Vec<(Id, &'a LogEntry)>,
+    /// What happened to which resource, in the order of revisions.
+    pub(super) feed: Vec<(Step, &'a Resource)>,
+}
+
+/// What the feed tells of a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Created,
+    Updated,
+    Removed,
+}
+
+/// Lays out what a batch writes. `roots` says of every resource that was read which tree it is in.
+pub(super) fn plan<'a>(changes: &'a Changes, roots: &HashMap<Id, Id>) -> Result<Plan<'a>, StoreError> {
+    let mut plan = Plan::default();
+    let owners = owners_of_created(changes);
+    for change in &changes.resources {
+        match change {
+            Change::Created(resource) => {
+                plan.created.push((resource, root(resource.id, &owners, roots)?));
+                plan.labels_between(None, resource);
+                plan.conditions_between(&[], resource);
+                plan.feed.push((Step::Created, resource));
+            }
+            Change::Updated { before, after } => {
+                if row_differs(before, after) {
+                    plan.updated.push(after);
+                }
+                plan.labels_between(Some(before), after);
+                plan.conditions_between(&before.status.conditions, after);
+                plan.feed.push((Step::Updated, after));
+            }
+            Change::Removed(resource) => {
+                plan.removed.push(resource);
+                plan.feed.push((Step::Removed, resource));
+            }
+        }
+    }
+    plan.reports(changes);
+    Ok(plan)
+}
+
+impl<'a> Plan<'a> {
+    fn labels_between(&mut self, before: Option<&'a Resource>, after: &'a Resource) {
+        let was = |key: &str| before.and_then(|before| before.labels.get(key));
+        for (key, value) in &after.labels {
+            if was(key) != Some(value) {
+                self.labels.push((after.id, key, value));
+            }
+        }
+        let gone = before.into_iter().flat_map(|before| before.labels.keys());
+        let gone = gone.filter(|key| !after.labels.contains_key(*key));
+        self.labels_gone.extend(gone.map(|key| (after.id, key.as_str())));
+    }
+
+    fn conditions_between(&mut self, before: &'a [ResourceCondition], after: &'a Resource) {
+        let conditions = &after.status.conditions;
+        for (position, condition) in conditions.iter().enumerate() {
+            if before.get(position) != Some(condition) {
+                let position = i16::try_from(position).unwrap_or(i16::MAX);
+                self.conditions.push((after.id, position, condition));
+            }
+        }
+        let gone = before.iter().filter(|was| conditions.iter().all(|is| is.type_ != was.type_));
+        self.conditions_gone.extend(gone.map(|was| (after.id, was.type_.as_str())));
+    }
+
+    /// Of an adapter that was heard more than once the last counts; of removed resources nothing is kept.
+    fn reports(&mut self, changes: &'a Changes) {
+        let removed: HashSet<Id> = self.removed.iter().map(|resource| resource.id).collect();
+        let mut places: HashMap<(Id, &str), usize> = HashMap::new();
+        for (id, record) in changes.adapters.iter().filter(|(id, _)| !removed.contains(id)) {
+            let place = *places.entry((*id, &record.adapter)).or_insert(self.adapters.len());
+            match self.adapters.get_mut(place) {
+                Some(earlier) => *earlier = (*id, record),
+                None => self.adapters.push((*id, record)),
+            }
+        }
+        let log = changes.log.iter().filter(|(id, _)| !removed.contains(id));
+        self.log = log.map(|(id, entry)| (*id, entry)).collect();
+    }
+}
+
+/// Whether the row of a resource differs. Its conditions are rows of their own.
+fn row_differs(before: &Resource, after: &Resource) -> bool {
+    before.kind != after.kind
+        || before.name != after.name
+        || before.href != after.href
+        || before.owner_references != after.owner_references
+        || before.spec != after.spec
+        || before.labels != after.labels
+        || before.tenancy != after.tenancy
+        || before.generation != after.generation
+        || before.created_time != after.created_time
+        || before.created_by != after.created_by
+        || before.updated_time != after.updated_time
+        || before.updated_by != after.updated_by
+        || before.deleted_time != after.deleted_time
+        || before.deleted_by != after.deleted_by
+}
+
+fn owners_of_created(changes: &Changes) -> HashMap<Id, Option<Id>> {
+    let created = changes.resources.iter().filter_map(|change| match change {
+        Change::Created(resource) => Some((resource.id, resource.owner())),
+        Change::Updated { .. } | Change::Removed(_) => None,
+    });
+    created.collect()
+}
+
+/// The root of the tree that a new resource is in. Its owner may be as new as itself.
+fn root(id: Id, owners: &HashMap<Id, Option<Id>>, roots: &HashMap<Id, Id>) -> Result<Id, StoreError> {
+    let mut id = id;
+    for _ in 0..=owners.len() {
+        match owners.get(&id) {
+            Some(None) => return Ok(id),
+            Some(Some(owner)) => id = *owner,
+            None => break,
+        }
+    }
+    let root = roots.get(&id).copied();
+    root.ok_or_else(|| StoreError::Failed(format!("the owner {id} of a new resource was not read")))
+}

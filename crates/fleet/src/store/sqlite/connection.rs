@@ -1,0 +1,133 @@
+//! Opening the file: one process at a time, settings of connections, and the steps of the schema.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
+
+use crate::store::open::{self, Migration, OpenError};
+
+/// "flt1": says in the header of the file whose it is.
+const APPLICATION: i64 = 0x666c_7431;
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, sql: include_str!("migrations/001_resources.sql") }];
+/// How long a connection waits for another. Ours hardly ever do; a backup tool may hold the file for a moment.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Every statement that we have is fewer.
+const STATEMENTS: usize = 128;
+
+/// Whether what was committed must outlast a loss of power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durability {
+    Durable,
+    Fleeting,
+}
+
+/// Keeps other processes away: each has its own idea of the latest revision, so a second would not see our commits.
+pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let lock = make(&PathBuf::from(name))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
+        Err(TryLockError::Error(why)) => Err(OpenError::File { path: path.to_owned(), why }),
+    }
+}
+
+/// Opens a file for its owner only, and makes it where there is none.
+fn make(path: &Path) -> Result<File, OpenError> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    file.map_err(|why| match why.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem if path.exists() => {
+            OpenError::NotWritable(path.to_owned())
+        }
+        _ => OpenError::File { path: path.to_owned(), why },
+    })
+}
+
+/// The connection that writes, to a database of the version that this program knows.
+pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, OpenError> {
+    drop(make(path)?);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, error))?;
+    prepare_writer(&mut connection, path, durability).map_err(|error| failed(path, error))??;
+    Ok(connection)
+}
+
+fn prepare_writer(
+    connection: &mut Connection,
+    path: &Path,
+    durability: Durability,
+) -> rusqlite::Result<Result<(), OpenError>> {
+    prepare(connection)?;
+    if !is_ours(connection)? {
+        return Ok(Err(OpenError::NotOurs(path.to_owned())));
+    }
+    if connection.is_readonly(MAIN_DB)? {
+        return Ok(Err(OpenError::NotWritable(path.to_owned())));
+    }
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    let synchronous = match durability {
+        Durability::Durable => "FULL",
+        Durability::Fleeting => "OFF",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "cache_size", -65_536)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
+    migrate(connection)
+}
+
+/// A connection that only reads.
+pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, error))?;
+    let prepared = prepare(&connection)
+        .and_then(|()| connection.pragma_update(None, "cache_size", -16_384))
+        .and_then(|()| connection.pragma_update(None, "mmap_size", 256 << 20));
+    prepared.map_err(|error| failed(path, error))?;
+    Ok(connection)
+}
+
+/// What every connection has.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    crate::search::functions::register(connection)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")
+}
+
+/// Whether the file is empty, or a database that we made.
+fn is_ours(connection: &Connection) -> rusqlite::Result<bool> {
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
+    let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    Ok(tables == 0 || application == APPLICATION)
+}
+
+fn migrate(connection: &mut Connection) -> rusqlite::Result<Result<(), OpenError>> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let missing = match open::missing(MIGRATIONS, version) {
+        Ok(missing) => missing,
+        Err(error) => return Ok(Err(error)),
+    };
+    for migration in missing {
+        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        transaction.execute_batch(migration.sql)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", migration.version)?;
+        transaction.commit()?;
+    }
+    Ok(Ok(()))
+}
+
+fn failed(path: &Path, error: rusqlite::Error) -> OpenError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => OpenError::NotOurs(path.to_owned()),
+        Some(ErrorCode::ReadOnly) => OpenError::NotWritable(path.to_owned()),
+        Some(ErrorCode::DatabaseBusy) => OpenError::InUse(path.to_owned()),
+        _ => OpenError::Failed(format!("{}: {error}", path.display())),
+    }
+}
