@@ -95,7 +95,7 @@ pub enum SearchError {
 
 /// Words of the caller as they are repeated to him: not longer than a line.
 fn quoted(text: &str) -> String {
-    const LONGEST: usize = 40;
+    const LONGEST: usize = 80;
     let shown: String =
         text.chars().take(LONGEST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let rest = if text.chars().nth(LONGEST).is_some() { "…" } else { "" };
