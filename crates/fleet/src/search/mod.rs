@@ -35,6 +35,8 @@
 //! - **The two conditions of the whole** are found by either of their names: `Ready` and `Reconciled`, `Available` and
 //!   `LastKnownReconciled`.
 //! - **Two constants** can be compared, as in `'1' = '1'`.
+//! - A search has at most 4096 characters, and asks for at most 16 labels and conditions; a long list of values is better
+//!   written with `in` than with `or`.
 
 mod check;
 mod decimal;

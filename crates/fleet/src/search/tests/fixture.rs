@@ -13,7 +13,7 @@ use crate::store::{Page, Query};
 #[derive(Deserialize)]
 pub(super) struct Data {
     pub(super) resources: Vec<Resource>,
-    /// Of clusters, and by nothing that a caller of the API cannot set.
+    /// Of clusters, by nothing but what a caller of the API sets: kind, name, spec and labels.
     searches: Vec<SearchRow>,
     /// Of all resources, also by times, generations, owners and conditions.
     stored_searches: Vec<SearchRow>,

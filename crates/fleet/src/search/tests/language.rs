@@ -252,11 +252,16 @@ fn what_cannot_be_asked_is_said_with_its_column(#[case] search: &str, #[case] ex
 }
 
 #[test]
-fn a_search_has_a_longest_and_a_deepest() {
+fn a_search_is_only_so_long_so_wide_and_so_deep() {
     let longest = format!("name = '{}'", "é".repeat(4096 - 9));
     assert!(Filter::parse(&longest).is_ok());
     let error = Filter::parse(&format!("{longest} ")).unwrap_err().to_string();
     assert_eq!(error, "failed to parse search query: column 4097: a search has at most 4096 characters");
+
+    let labels = |count: usize| vec!["labels.a is null"; count].join(" or ");
+    assert!(Filter::parse(&labels(16)).is_ok());
+    let error = Filter::parse(&labels(17)).unwrap_err().to_string();
+    assert_eq!(error, "a search asks for at most 16 labels and conditions (column 321)");
 
     let nested = |depth: usize| format!("{}name='a'{}", "(".repeat(depth), ")".repeat(depth));
     assert!(Filter::parse(&nested(64)).is_ok());

@@ -79,6 +79,7 @@ pub(super) fn largest_searches() -> Vec<String> {
         let count = (4096 + between.len()) / (part.len() + between.len());
         vec![part; count].join(between)
     };
+    let joined = |part: &str, between: &str| vec![part; 16].join(between);
     let deep = |open: &str, close: &str| format!("{}name='a'{}", open.repeat(64), close.repeat(64));
     let path = |keys: usize| format!("spec{}", ".a".repeat(keys));
     vec![
@@ -86,15 +87,15 @@ pub(super) fn largest_searches() -> Vec<String> {
         repeated("1=1", " and "),
         repeated("name='a'", " or "),
         repeated("id is null", " or "),
-        repeated("labels.a='a'", " or "),
-        repeated("not labels.a='a'", " and "),
-        repeated("labels.a is null", " or "),
+        joined("labels.a='a'", " or "),
+        joined("not labels.a='a'", " and "),
+        joined("labels.a is null", " or "),
         repeated("spec.a=1", " or "),
         repeated("spec.a=true", " and "),
         repeated("spec.a like '%'", " or "),
-        repeated("status.conditions.A='True'", " or "),
-        repeated("status.conditions.A='True'", " and "),
-        repeated("status.conditions.A.observed_generation<1", " or "),
+        joined("status.conditions.A='True'", " or "),
+        joined("status.conditions.A='True'", " and "),
+        joined("status.conditions.A.observed_generation<1", " or "),
         format!("spec.a in [{}]", vec!["1"; 2000].join(",")),
         format!("spec.a not in [{}]", vec!["''"; 1350].join(",")),
         format!("generation in [{}]", vec!["1"; 2000].join(",")),
