@@ -35,6 +35,8 @@
 //! - **The two conditions of the whole** are found by either of their names: `Ready` and `Reconciled`, `Available` and
 //!   `LastKnownReconciled`.
 //! - **Two constants** can be compared, as in `'1' = '1'`.
+//! - A search has at most 4096 characters, and asks for at most 16 labels and conditions; a long list of values is better
+//!   written with `in` than with `or`.
 
 mod check;
 mod decimal;
@@ -95,7 +97,7 @@ pub enum SearchError {
 
 /// Words of the caller as they are repeated to him: not longer than a line.
 fn quoted(text: &str) -> String {
-    const LONGEST: usize = 40;
+    const LONGEST: usize = 80;
     let shown: String =
         text.chars().take(LONGEST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let rest = if text.chars().nth(LONGEST).is_some() { "…" } else { "" };

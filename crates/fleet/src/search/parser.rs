@@ -3,13 +3,16 @@
 use jiff::Timestamp;
 
 use super::decimal::Decimal;
-use super::filter::{Node, Test};
+use super::filter::{Node, Subject, Test};
 use super::lexer::{Keyword, Kind, Lexer, Token};
 use super::pattern::Case;
 use super::{LONGEST, SearchError, check, quoted};
 
 /// How deep parentheses and `not` may nest.
 const DEEPEST: usize = 64;
+
+/// How many labels and conditions a search may ask for. Each is a join; with a hundred of them PostgreSQL plans for minutes.
+const MOST_JOINS: usize = 16;
 
 /// A value as it is written, with its place.
 #[derive(Debug, Clone)]
@@ -42,7 +45,7 @@ pub(super) fn parse(text: &str) -> Result<Node, SearchError> {
     }
     let mut lexer = Lexer::new(text);
     let token = lexer.next()?;
-    let mut parser = Parser { lexer, token, depth: 0, negations: 0 };
+    let mut parser = Parser { lexer, token, depth: 0, negations: 0, joins: 0 };
     let node = parser.any()?;
     match parser.token.kind {
         Kind::End => Ok(node),
@@ -56,6 +59,7 @@ struct Parser {
     token: Token,
     depth: usize,
     negations: usize,
+    joins: usize,
 }
 
 impl Parser {
@@ -155,7 +159,13 @@ impl Parser {
             _ => self.null()?,
         };
         let negated = self.negations > 0 || not.is_some();
+        let column = field.column;
         let node = check::predicate(Predicate { field, operator, test, negated })?;
+        self.joins += usize::from(matches!(node, Node::Condition(_) | Node::Field(Subject::Label(_), _)));
+        if self.joins > MOST_JOINS {
+            let problem = format!("a search asks for at most {MOST_JOINS} labels and conditions");
+            return Err(SearchError::Meaning { column, problem });
+        }
         Ok(if not.is_some() { node.not() } else { node })
     }
 

@@ -1,0 +1,212 @@
+//! That PostgreSQL answers as SQLite does. Needs a server: `FLEET_POSTGRES='host=… user=…' cargo test -p bellwether-fleet
+//! --features postgres -- --ignored`. Everything is in temporary tables.
+
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, NoTls};
+
+use super::fixture::{Case, ask, cases, data, searching, sqlite};
+use super::rows::largest_searches;
+use crate::resource::Resource;
+use crate::search::Filter;
+use crate::search::sql::Dialect;
+use crate::store::Query;
+use crate::store::query::{self, Statement};
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL, named by FLEET_POSTGRES"]
+async fn every_row_of_the_table_is_found() {
+    let data = data();
+    let client = postgres(&data.resources).await;
+    let mut wrong = Vec::new();
+    for Case { title, query, names } in cases(&data) {
+        let (found, total) = ask_postgres(&client, &query).await;
+        if found != names || total != names.len() {
+            wrong.push(format!("{title}: {found:?} instead of {names:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL, named by FLEET_POSTGRES"]
+async fn the_largest_searches_are_answered() {
+    let client = postgres(&data().resources).await;
+    for search in largest_searches() {
+        ask_postgres(&client, &searching(&search)).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL, named by FLEET_POSTGRES"]
+async fn all_fields_by_all_comparisons_are_answered_alike() {
+    let data = data();
+    let connection = sqlite(&data.resources);
+    let client = postgres(&data.resources).await;
+    let mut asked = 0;
+    for search in combinations().iter().filter(|search| Filter::parse(search).is_ok()) {
+        let query = searching(search);
+        assert_eq!(ask_postgres(&client, &query).await, ask(&connection, &query), "{search}");
+        asked += 1;
+    }
+    assert!(asked > 3000, "{asked}");
+}
+
+/// Every field with every comparison and every value, plain and below `not`; what makes no sense included.
+fn combinations() -> Vec<String> {
+    const FIELDS: &[&str] = &[
+        "id",
+        "name",
+        "created_by",
+        "deleted_by",
+        "owner_kind",
+        "generation",
+        "created_time",
+        "deleted_time",
+        "labels.env",
+        "labels.tier",
+        "spec.note",
+        "spec.city",
+        "spec.region",
+        "spec.replicas",
+        "spec.release",
+        "spec.release.version",
+        "spec.ha",
+        "spec.big",
+        "spec.small",
+        "spec.large",
+        "spec.list",
+        "spec.list.0",
+        "spec.version",
+        "spec.0",
+        "spec.missing",
+        "status.conditions.Ready",
+        "status.conditions.Available.observed_generation",
+        "status.conditions.Reconciled.last_updated_time",
+    ];
+    const VALUES: &[&str] = &[
+        "''",
+        "'a'",
+        "'A'",
+        "'prod'",
+        "'True'",
+        "'3'",
+        "'é'",
+        "'%'",
+        "'_%a%'",
+        "'%A_%'",
+        r"'a\_b'",
+        r"'\\'",
+        "'2026-01-05'",
+        "'0.0000001'",
+        "0",
+        "3",
+        "-1.5",
+        "9.5",
+        "10P",
+        "0.0000001",
+        "9007199254740992",
+        "true",
+        "false",
+        "2026-01-05",
+    ];
+    let mut tests: Vec<String> = vec!["is null".to_owned(), "is not null".to_owned()];
+    for value in VALUES {
+        tests.extend(
+            ["=", "!=", "<", "<=", ">", ">=", "like", "ilike"].map(|operator| format!("{operator} {value}")),
+        );
+        tests.push(format!("between {value} and {value}"));
+        tests.push(format!("in [{value}, {value}]"));
+    }
+    let each = FIELDS.iter().flat_map(|field| tests.iter().map(move |test| format!("{field} {test}")));
+    each.flat_map(|search| [format!("not {search}"), format!("not ({search} or name = 'eta')"), search])
+        .collect()
+}
+
+async fn ask_postgres(client: &Client, query: &Query) -> (Vec<String>, usize) {
+    let statements = query::list(query, Dialect::Postgres);
+    let items = run(client, &statements.items).await;
+    let total: i64 = run(client, &statements.total).await[0].get(0);
+    (items.iter().map(|row| row.get(2)).collect(), usize::try_from(total).unwrap())
+}
+
+async fn run(client: &Client, statement: &Statement) -> Vec<tokio_postgres::Row> {
+    let parameters: Vec<&(dyn ToSql + Sync)> =
+        statement.parameters.iter().map(super::super::sql::Parameter::as_postgres).collect();
+    let rows = client.query(&statement.sql, &parameters).await;
+    rows.unwrap_or_else(|error| panic!("{error:?}\n{}", statement.sql.chars().take(2000).collect::<String>()))
+}
+
+const SCHEMA: &str = "
+    CREATE TEMPORARY TABLE resources (
+        id TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, href TEXT NOT NULL,
+        owner_id TEXT, owner_kind TEXT, owner_href TEXT, spec JSONB NOT NULL, labels JSONB NOT NULL, tenancy TEXT NOT NULL,
+        generation BIGINT NOT NULL, created_time TIMESTAMPTZ NOT NULL, created_by TEXT NOT NULL,
+        updated_time TIMESTAMPTZ NOT NULL, updated_by TEXT NOT NULL, deleted_time TIMESTAMPTZ, deleted_by TEXT
+    );
+    CREATE TEMPORARY TABLE resource_labels (
+        resource_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (resource_id, key)
+    );
+    CREATE TEMPORARY TABLE resource_conditions (
+        resource_id TEXT NOT NULL, position INTEGER NOT NULL, type TEXT NOT NULL, status TEXT NOT NULL, reason TEXT,
+        message TEXT, observed_generation BIGINT NOT NULL, created_time TIMESTAMPTZ NOT NULL,
+        last_updated_time TIMESTAMPTZ NOT NULL, last_transition_time TIMESTAMPTZ NOT NULL, PRIMARY KEY (resource_id, type)
+    );
+";
+
+async fn postgres(resources: &[Resource]) -> Client {
+    let server = std::env::var("FLEET_POSTGRES").expect("FLEET_POSTGRES names a server");
+    let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(SCHEMA).await.unwrap();
+    for resource in resources {
+        insert(&client, resource).await;
+    }
+    client
+}
+
+async fn insert(client: &Client, resource: &Resource) {
+    let id = resource.id.to_string();
+    let owner = resource.owner_references.as_ref();
+    let insert_resource = "INSERT INTO resources VALUES
+        ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+    let resource_row: [&(dyn ToSql + Sync); 17] = [
+        &id,
+        &resource.kind,
+        &resource.name,
+        &resource.href,
+        &owner.map(|owner| owner.id.to_string()),
+        &owner.map(|owner| &owner.kind),
+        &owner.map(|owner| &owner.href),
+        &serde_json::Value::Object(resource.spec.clone()),
+        &serde_json::to_value(&resource.labels).unwrap(),
+        &query::tenancy_text(&resource.tenancy),
+        &resource.generation,
+        &resource.created_time,
+        &resource.created_by,
+        &resource.updated_time,
+        &resource.updated_by,
+        &resource.deleted_time,
+        &resource.deleted_by,
+    ];
+    client.execute(insert_resource, &resource_row).await.unwrap();
+    for (key, value) in &resource.labels {
+        client.execute("INSERT INTO resource_labels VALUES ($1, $2, $3)", &[&id, key, value]).await.unwrap();
+    }
+    for (position, condition) in resource.status.conditions.iter().enumerate() {
+        let insert_condition =
+            "INSERT INTO resource_conditions VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        let condition_row: [&(dyn ToSql + Sync); 10] = [
+            &id,
+            &i32::try_from(position).unwrap(),
+            &condition.type_,
+            &condition.status.to_string(),
+            &condition.reason,
+            &condition.message,
+            &condition.observed_generation,
+            &condition.created_time,
+            &condition.last_updated_time,
+            &condition.last_transition_time,
+        ];
+        client.execute(insert_condition, &condition_row).await.unwrap();
+    }
+}
