@@ -48,7 +48,6 @@ mod literal;
 mod order;
 mod parser;
 mod pattern;
-#[allow(dead_code)] // The stores call it.
 pub(crate) mod sql;
 #[cfg(test)]
 mod tests;
