@@ -169,15 +169,25 @@ impl Api {
         body: Option<Vec<u8>>,
         headers: &[(&str, &str)],
     ) -> Reply {
+        let json = body.is_some().then_some(("content-type", "application/json"));
+        let headers: Vec<(&str, &str)> = json.into_iter().chain(headers.iter().copied()).collect();
+        self.send_typed(method, path, body.unwrap_or_default(), &headers).await
+    }
+
+    /// A request with just these headers.
+    pub(crate) async fn send_typed(
+        &self,
+        method: &str,
+        path: &str,
+        body: Vec<u8>,
+        headers: &[(&str, &str)],
+    ) -> Reply {
         let path = if path.starts_with("/api/") { path.to_owned() } else { format!("{BASE_PATH}{path}") };
         let mut request = Request::builder().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(path);
-        if body.is_some() {
-            request = request.header(header::CONTENT_TYPE, "application/json");
-        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::new(Bytes::from(body.unwrap_or_default()))).expect("a request");
+        let request = request.body(Full::new(Bytes::from(body))).expect("a request");
         Reply(self.client.send(request).await.expect("the API answers"))
     }
 

@@ -4,4 +4,8 @@
 
 mod cases;
 mod harness;
+mod hostile;
+mod properties;
+mod searches;
 mod vectors;
+mod watching;
