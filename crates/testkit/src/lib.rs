@@ -3,6 +3,8 @@
 //! - [`embedded`]: our API server in memory, in process, on tokio's (paused) clock, or over TLS on a free port;
 //! - [`real`]: etcd, kube-apiserver and kube-controller-manager from `KUBEBUILDER_ASSETS`.
 //!
+//! [`postgres`] starts a PostgreSQL for those who keep rows.
+//!
 //! A [`Cluster`] gives a `kube::Client`, raw requests, and watch streams with a deadline. What is missing or late is
 //! a panic with words: this crate is for tests only.
 #![allow(
@@ -15,6 +17,7 @@
 
 mod cluster;
 pub mod embedded;
+pub mod postgres;
 pub mod real;
 mod request;
 mod tap;

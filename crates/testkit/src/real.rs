@@ -252,7 +252,7 @@ impl Fleet {
 }
 
 /// Starts a shell script that ends with this process.
-fn guard(script: &str, arguments: &[String]) -> Child {
+pub(crate) fn guard(script: &str, arguments: &[String]) -> Child {
     Command::new("sh")
         .args(["-c", script, "guard"])
         .args(arguments)

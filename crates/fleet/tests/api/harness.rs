@@ -54,7 +54,7 @@ pub(crate) fn sqlite() -> Arc<dyn Store> {
 #[cfg(feature = "real-postgres")]
 pub(crate) async fn postgres() -> Arc<dyn Store> {
     use bellwether_fleet::store::postgres::Postgres;
-    let server = bellwether_testkit::postgres::Postgres::start().await;
+    let server = bellwether_testkit::postgres::Postgres::start();
     Arc::new(Postgres::connect(server.url()).await.expect("the database opens"))
 }
 

@@ -11,6 +11,8 @@
 use std::sync::Arc;
 
 use bellwether_fleet::store::Store;
+#[cfg(feature = "real-postgres")]
+use bellwether_fleet::store::postgres::Postgres;
 use bellwether_fleet::store::sqlite::Sqlite;
 
 /// Makes a test on each store of functions that take one.
@@ -24,16 +26,34 @@ macro_rules! contract {
                 }
             )+
         }
+
+        #[cfg(feature = "real-postgres")]
+        mod on_postgres {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    super::$name(crate::postgres().await.as_ref()).await;
+                }
+            )+
+        }
     };
 }
 
 mod feed;
 mod fixture;
 mod needs;
+#[cfg(feature = "real-postgres")]
+mod processes;
 mod reading;
 mod sqlite_files;
 mod writing;
 
 fn sqlite() -> Arc<dyn Store> {
     Arc::new(Sqlite::in_memory().expect("SQLite opens"))
+}
+
+#[cfg(feature = "real-postgres")]
+async fn postgres() -> Arc<dyn Store> {
+    let server = bellwether_testkit::postgres::Postgres::start();
+    Arc::new(Postgres::connect(server.url()).await.expect("PostgreSQL opens"))
 }

@@ -23,8 +23,8 @@ CREATE TABLE resources (
 
 CREATE UNIQUE INDEX resources_names ON resources (kind, COALESCE(owner_id, ''), tenancy, name) WHERE deleted_time IS NULL;
 CREATE INDEX resources_newest ON resources (kind, created_time, id);
-CREATE INDEX resources_by_name ON resources (kind, name);
-CREATE INDEX resources_children ON resources (owner_id);
+CREATE INDEX resources_by_name ON resources (kind, name, id);
+CREATE INDEX resources_children ON resources (owner_id, kind, created_time, id);
 CREATE INDEX resources_trees ON resources (root_id);
 
 CREATE TABLE resource_labels (
@@ -34,7 +34,7 @@ CREATE TABLE resource_labels (
     PRIMARY KEY (resource_id, key)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX resource_labels_values ON resource_labels (key, value);
+CREATE INDEX resource_labels_values ON resource_labels (key, value, resource_id);
 
 CREATE TABLE resource_conditions (
     resource_id TEXT NOT NULL REFERENCES resources (id) ON DELETE CASCADE,

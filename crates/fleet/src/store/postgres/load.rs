@@ -1,0 +1,169 @@
+//! Reading what a writer needs, inside its transaction and once the trees are locked.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use futures::FutureExt as _;
+use tokio_postgres::Row;
+
+use super::connection::{Connection, Parameters, pipelined};
+use super::read;
+use crate::resource::Id;
+use crate::store::listing::COLUMNS;
+use crate::store::rows;
+use crate::store::{Entry, Loaded, NameKey, Needs, StoreError};
+
+/// The root of the tree that each resource that was read is in.
+pub(super) type Trees = HashMap<Id, Id>;
+
+/// Whoever writes in a tree holds the row of its root, so nobody else changes anything in it.
+const LOCK: &str = "SELECT v.resource_id FROM resource_revisions v \
+    WHERE v.resource_id IN (SELECT root_id FROM resources WHERE id = ANY($1::text[])) ORDER BY v.resource_id FOR UPDATE";
+
+/// The ids of lineages and of descendants, and whether each is one of the latter.
+const TREE: &str = "WITH RECURSIVE \
+    above AS (SELECT id, owner_id FROM resources WHERE id = ANY($1::text[]) \
+        UNION SELECT r.id, r.owner_id FROM above a JOIN resources r ON r.id = a.owner_id), \
+    below AS (SELECT id FROM resources WHERE id = ANY($2::text[]) \
+        UNION SELECT r.id FROM below b JOIN resources r ON r.owner_id = b.id) \
+    SELECT id, bool_or(is_below) FROM (SELECT id, false AS is_below FROM above UNION ALL SELECT id, true FROM below) t \
+    GROUP BY id";
+
+const CHILDREN: &str = "SELECT c.owner_id, c.id FROM resources p JOIN resources c ON c.owner_id = p.id \
+    WHERE p.id = ANY($1::text[]) AND (p.deleted_time IS NOT NULL OR p.id = ANY($2::text[]))";
+
+const ADAPTERS: &str = "SELECT adapter, last_report_time, observed_generation, conditions, data, metadata, created_time, \
+    last_updated_time, resource_id FROM adapter_statuses WHERE resource_id = ANY($1::text[])";
+
+const TAKEN: &str = "SELECT u.place FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
+    WITH ORDINALITY AS u (kind, owner_id, tenancy, name, place) WHERE EXISTS (SELECT 1 FROM resources r \
+    WHERE r.kind = u.kind AND COALESCE(r.owner_id, '') = u.owner_id AND r.tenancy = u.tenancy AND r.name = u.name \
+    AND r.deleted_time IS NULL)";
+
+/// Begins a transaction, locks the trees and reads.
+pub(super) async fn begin(connection: &Connection, needs: &Needs) -> Result<(Loaded, Trees), StoreError> {
+    let members = lock(connection, needs).await?;
+    let ids: Vec<&str> = members.keys().map(String::as_str).collect();
+    let below: Vec<&str> =
+        members.iter().filter(|(_, is_below)| **is_below).map(|(id, _)| id.as_str()).collect();
+    let names = Names::of(&needs.names)?;
+    let resources =
+        format!("SELECT {COLUMNS}, r.spec_exact, r.root_id FROM resources r WHERE r.id = ANY($1::text[])");
+    let taken: Parameters<'_> = &[&names.kinds, &names.owners, &names.tenancies, &names.names];
+    let statements: [(&str, Parameters<'_>, bool); 5] = [
+        (&resources, &[&ids], !ids.is_empty()),
+        (read::CONDITIONS, &[&ids], !ids.is_empty()),
+        (ADAPTERS, &[&ids], !ids.is_empty()),
+        (CHILDREN, &[&ids, &below], !ids.is_empty()),
+        (TAKEN, taken, !needs.names.is_empty()),
+    ];
+    let answers = all(connection, &statements).await?;
+    let [resources, conditions, adapters, children, taken] =
+        <[Vec<Row>; 5]>::try_from(answers).map_err(|_| StoreError::Failed("an answer is missing".into()))?;
+
+    let (mut loaded, trees) = entries(&resources, &conditions, &adapters)?;
+    loaded.children = children_of(&loaded, &below, &children)?;
+    for row in &taken {
+        let place: i64 = read::column(row, 0)?;
+        let name = usize::try_from(place - 1).ok().and_then(|place| needs.names.iter().nth(place));
+        loaded.taken.extend(name.cloned());
+    }
+    Ok((loaded, trees))
+}
+
+/// Runs those statements that have something to ask for, at once; the others answer with nothing.
+async fn all(
+    connection: &Connection,
+    statements: &[(&str, Parameters<'_>, bool)],
+) -> Result<Vec<Vec<Row>>, StoreError> {
+    let mut requests = Vec::new();
+    for (sql, parameters, asked) in statements {
+        if *asked {
+            let statement = connection.prepare(sql).await?;
+            requests.push(async move { connection.send(&statement, parameters).await }.boxed());
+        } else {
+            requests.push(std::future::ready(Ok(Vec::new())).boxed());
+        }
+    }
+    pipelined(requests).await
+}
+
+/// Begins, locks, and says which resources to read and which of them because of their descendants.
+async fn lock(connection: &Connection, needs: &Needs) -> Result<BTreeMap<String, bool>, StoreError> {
+    let ids: Vec<String> = needs.lineages.union(&needs.descendants).map(Id::to_string).collect();
+    if ids.is_empty() {
+        connection.run("BEGIN").await?;
+        return Ok(BTreeMap::new());
+    }
+    let descendants: Vec<String> = needs.descendants.iter().map(Id::to_string).collect();
+    let (lock, tree) = (connection.prepare(LOCK).await?, connection.prepare(TREE).await?);
+    let (locked, members): (Parameters<'_>, Parameters<'_>) = (&[&ids], &[&ids, &descendants]);
+    let answers = pipelined(vec![
+        async { connection.run("BEGIN").await.map(|()| Vec::new()) }.boxed(),
+        async { connection.send(&lock, locked).await }.boxed(),
+        async { connection.send(&tree, members).await }.boxed(),
+    ])
+    .await?;
+    let members = answers.last().into_iter().flatten();
+    members.map(|row| Ok((read::column(row, 0)?, read::column(row, 1)?))).collect()
+}
+
+fn entries(resources: &[Row], conditions: &[Row], adapters: &[Row]) -> Result<(Loaded, Trees), StoreError> {
+    let (mut loaded, mut trees) = (Loaded::default(), Trees::new());
+    for row in resources {
+        let mut resource = read::resource(row)?;
+        read::restore(&mut resource, read::column(row, 17)?)?;
+        trees.insert(resource.id, rows::id(read::column(row, 18)?)?);
+        loaded.resources.insert(resource.id, Entry { resource, adapters: BTreeMap::new() });
+    }
+    for row in conditions {
+        if let Some(entry) = loaded.resources.get_mut(&rows::id(read::column(row, 0)?)?) {
+            entry.resource.status.conditions.push(read::condition(row)?);
+        }
+    }
+    for row in adapters {
+        if let Some(entry) = loaded.resources.get_mut(&rows::id(read::column(row, 8)?)?) {
+            let record = read::adapter(row)?;
+            entry.adapters.insert(record.adapter.clone(), record);
+        }
+    }
+    Ok((loaded, trees))
+}
+
+fn children_of(
+    loaded: &Loaded,
+    below: &[&str],
+    children: &[Row],
+) -> Result<HashMap<Id, BTreeSet<Id>>, StoreError> {
+    let deleting = loaded.resources.values().filter(|entry| entry.resource.is_deleting());
+    let mut known: HashMap<Id, BTreeSet<Id>> =
+        deleting.map(|entry| (entry.resource.id, BTreeSet::new())).collect();
+    for id in below {
+        known.entry(rows::id(id)?).or_default();
+    }
+    for row in children {
+        known.entry(rows::id(read::column(row, 0)?)?).or_default().insert(rows::id(read::column(row, 1)?)?);
+    }
+    Ok(known)
+}
+
+/// Names to look for, column by column.
+#[derive(Default)]
+struct Names<'a> {
+    kinds: Vec<&'a str>,
+    owners: Vec<String>,
+    tenancies: Vec<String>,
+    names: Vec<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    fn of(keys: &'a BTreeSet<NameKey>) -> Result<Self, StoreError> {
+        let mut names = Self::default();
+        for key in keys {
+            names.kinds.push(&key.kind);
+            names.owners.push(key.owner.map(|owner| owner.to_string()).unwrap_or_default());
+            names.tenancies.push(rows::json(&key.tenancy)?);
+            names.names.push(&key.name);
+        }
+        Ok(names)
+    }
+}

@@ -1,0 +1,392 @@
+//! Writing rows: one statement for each table and batch, all sent at once. The revisions come last, because whoever takes
+//! them holds up every other writer until it has committed.
+
+use std::collections::HashMap;
+
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use tokio_postgres::types::ToSql;
+
+use super::connection::{Connection, Parameters, pipelined};
+use super::json::{is_kept, searchable, without_zero};
+use super::read;
+use crate::resource::{Id, Resource};
+use crate::store::plan::{Plan, Step};
+use crate::store::rows::{self, SLICE, TRIM_EVERY, kept};
+use crate::store::{LOG_LENGTH, Revision, StoreError};
+
+/// Tells [other processes](super::LISTEN) with the commit.
+const TELL_AND_COMMIT: &str = "NOTIFY fleet_revision; COMMIT";
+
+type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
+
+/// A statement and its parameters, most of them columns of rows.
+struct Bulk<'a> {
+    sql: &'a str,
+    parameters: Vec<Column<'a>>,
+}
+
+/// Makes a column of a value of each row.
+fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Column<'a>
+where
+    Vec<T>: ToSql + Sync + Send + 'a,
+{
+    Box::new(rows.iter().map(value).collect::<Vec<T>>())
+}
+
+fn text(text: &str) -> std::borrow::Cow<'_, str> {
+    without_zero(text)
+}
+
+/// Writes what a batch changes and commits. `trim` names the resources whose log has become long.
+pub(super) async fn commit(
+    connection: &Connection,
+    plan: &Plan<'_>,
+    trim: &[Id],
+) -> Result<Revision, StoreError> {
+    let mut bulks = removals(plan);
+    bulks.extend(resources(plan)?);
+    bulks.extend(labels(plan));
+    bulks.extend(conditions(plan));
+    bulks.extend(adapters(plan)?);
+    bulks.extend(log(plan, trim)?);
+    bulks.push(feed(plan)?);
+
+    let mut statements = Vec::new();
+    for bulk in &bulks {
+        let parameters: Vec<_> =
+            bulk.parameters.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect();
+        statements.push((connection.prepare(bulk.sql).await?, parameters));
+    }
+    let mut requests = Vec::new();
+    for (statement, parameters) in &statements {
+        requests.push(async move { connection.send(statement, parameters).await }.boxed());
+    }
+    let last = if plan.feed.is_empty() { "COMMIT" } else { TELL_AND_COMMIT };
+    requests.push(async { connection.run(last).await.map(|()| Vec::new()) }.boxed());
+    let answers = pipelined(requests).await?;
+    let head = answers.iter().rev().nth(1).and_then(|rows| rows.first());
+    read::column(head.ok_or_else(|| StoreError::Failed("no revision was given".into()))?, 0)
+}
+
+fn removals<'a>(plan: &'a Plan<'_>) -> Vec<Bulk<'a>> {
+    let statements = [
+        "DELETE FROM resource_labels WHERE resource_id = ANY($1::text[])",
+        "DELETE FROM resource_conditions WHERE resource_id = ANY($1::text[])",
+        "DELETE FROM adapter_statuses WHERE resource_id = ANY($1::text[])",
+        "DELETE FROM status_log WHERE resource_id = ANY($1::text[])",
+        "DELETE FROM resource_revisions WHERE resource_id = ANY($1::text[])",
+        "DELETE FROM resources WHERE id = ANY($1::text[])",
+    ];
+    let ids = || column(&plan.removed, |resource| resource.id.to_string());
+    let bulks = statements.into_iter().map(|sql| Bulk { sql, parameters: vec![ids()] });
+    if plan.removed.is_empty() { Vec::new() } else { bulks.collect() }
+}
+
+const UPDATE: &str = "UPDATE resources r SET kind = u.kind, name = u.name, href = u.href, owner_id = u.owner_id, \
+    owner_kind = u.owner_kind, owner_href = u.owner_href, spec = u.spec::jsonb, spec_exact = u.spec_exact, \
+    labels = u.labels::jsonb, tenancy = u.tenancy, generation = u.generation, created_time = u.created_time, \
+    created_by = u.created_by, updated_time = u.updated_time, updated_by = u.updated_by, deleted_time = u.deleted_time, \
+    deleted_by = u.deleted_by FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], \
+    $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::bigint[], $13::timestamptz[], $14::text[], \
+    $15::timestamptz[], $16::text[], $17::timestamptz[], $18::text[]) AS u (id, kind, name, href, owner_id, owner_kind, \
+    owner_href, spec, spec_exact, labels, tenancy, generation, created_time, created_by, updated_time, updated_by, \
+    deleted_time, deleted_by) WHERE r.id = u.id";
+
+/// In the order of names, so that two processes that make the same ones wait for each other and not in a circle.
+const INSERT: &str = "INSERT INTO resources (id, kind, name, href, owner_id, owner_kind, owner_href, spec, spec_exact, \
+    labels, tenancy, generation, created_time, created_by, updated_time, updated_by, deleted_time, deleted_by, root_id) \
+    SELECT id, kind, name, href, owner_id, owner_kind, owner_href, spec::jsonb, spec_exact, labels::jsonb, tenancy, \
+    generation, created_time, created_by, updated_time, updated_by, deleted_time, deleted_by, root_id \
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], \
+    $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::bigint[], $13::timestamptz[], $14::text[], \
+    $15::timestamptz[], $16::text[], $17::timestamptz[], $18::text[], $19::text[]) AS u (id, kind, name, href, owner_id, \
+    owner_kind, owner_href, spec, spec_exact, labels, tenancy, generation, created_time, created_by, updated_time, \
+    updated_by, deleted_time, deleted_by, root_id) ORDER BY kind, name, owner_id, tenancy";
+
+fn resources<'a>(plan: &'a Plan<'_>) -> Result<Vec<Bulk<'a>>, StoreError> {
+    let mut bulks = Vec::new();
+    if !plan.updated.is_empty() {
+        bulks.push(Bulk { sql: UPDATE, parameters: resource_columns(&plan.updated)? });
+    }
+    if !plan.created.is_empty() {
+        let created: Vec<&Resource> = plan.created.iter().map(|(resource, _)| *resource).collect();
+        let mut parameters = resource_columns(&created)?;
+        parameters.push(column(&plan.created, |(_, root)| root.to_string()));
+        bulks.push(Bulk { sql: INSERT, parameters });
+    }
+    Ok(bulks)
+}
+
+fn resource_columns<'a>(resources: &[&'a Resource]) -> Result<Vec<Column<'a>>, StoreError> {
+    let (mut specs, mut exact, mut labels, mut tenancies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for resource in resources {
+        let spec = rows::json(&resource.spec)?;
+        if is_kept(&resource.spec) {
+            specs.push(spec);
+            exact.push(None);
+        } else {
+            specs.push(rows::json(&searchable(&resource.spec))?);
+            exact.push(Some(spec));
+        }
+        let pairs: HashMap<_, _> =
+            resource.labels.iter().map(|(key, value)| (text(key), text(value))).collect();
+        labels.push(rows::json(&pairs)?);
+        tenancies.push(rows::json(&resource.tenancy)?);
+    }
+    let owner = |resource: &&'a Resource| resource.owner_references.as_ref();
+    Ok(vec![
+        owned(resources, |resource| resource.id.to_string()),
+        owned(resources, |resource| text(&resource.kind)),
+        owned(resources, |resource| text(&resource.name)),
+        owned(resources, |resource| text(&resource.href)),
+        owned(resources, move |resource| owner(resource).map(|owner| owner.id.to_string())),
+        owned(resources, move |resource| owner(resource).map(|owner| text(&owner.kind))),
+        owned(resources, move |resource| owner(resource).map(|owner| text(&owner.href))),
+        Box::new(specs),
+        Box::new(exact),
+        Box::new(labels),
+        Box::new(tenancies),
+        owned(resources, |resource| resource.generation),
+        owned(resources, |resource| kept(resource.created_time)),
+        owned(resources, |resource| text(&resource.created_by)),
+        owned(resources, |resource| kept(resource.updated_time)),
+        owned(resources, |resource| text(&resource.updated_by)),
+        owned(resources, |resource| resource.deleted_time.map(kept)),
+        owned(resources, |resource| resource.deleted_by.as_deref().map(text)),
+    ])
+}
+
+/// Makes a column of references that outlive their list.
+fn owned<'a, T>(resources: &[&'a Resource], value: impl Fn(&&'a Resource) -> T) -> Column<'a>
+where
+    Vec<T>: ToSql + Sync + Send + 'a,
+{
+    Box::new(resources.iter().map(value).collect::<Vec<T>>())
+}
+
+fn labels<'a>(plan: &'a Plan<'_>) -> Vec<Bulk<'a>> {
+    let mut bulks = Vec::new();
+    if !plan.labels_gone.is_empty() {
+        let sql = "DELETE FROM resource_labels l USING unnest($1::text[], $2::text[]) AS u (id, key) \
+            WHERE l.resource_id = u.id AND l.key = u.key";
+        let rows = &plan.labels_gone;
+        bulks.push(Bulk {
+            sql,
+            parameters: vec![column(rows, |(id, _)| id.to_string()), column(rows, |(_, key)| text(key))],
+        });
+    }
+    if !plan.labels.is_empty() {
+        let sql = "INSERT INTO resource_labels (resource_id, key, value) \
+            SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) \
+            ON CONFLICT (resource_id, key) DO UPDATE SET value = excluded.value";
+        let rows = &plan.labels;
+        let parameters = vec![
+            column(rows, |(id, ..)| id.to_string()),
+            column(rows, |(_, key, _)| text(key)),
+            column(rows, |(.., value)| text(value)),
+        ];
+        bulks.push(Bulk { sql, parameters });
+    }
+    bulks
+}
+
+const CONDITIONS: &str = "INSERT INTO resource_conditions (resource_id, position, type, status, reason, message, \
+    observed_generation, created_time, last_updated_time, last_transition_time) \
+    SELECT * FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], \
+    $8::timestamptz[], $9::timestamptz[], $10::timestamptz[]) ON CONFLICT (resource_id, type) DO UPDATE SET \
+    position = excluded.position, status = excluded.status, reason = excluded.reason, message = excluded.message, \
+    observed_generation = excluded.observed_generation, created_time = excluded.created_time, \
+    last_updated_time = excluded.last_updated_time, last_transition_time = excluded.last_transition_time";
+
+fn conditions<'a>(plan: &'a Plan<'_>) -> Vec<Bulk<'a>> {
+    let mut bulks = Vec::new();
+    if !plan.conditions_gone.is_empty() {
+        let sql = "DELETE FROM resource_conditions c USING unnest($1::text[], $2::text[]) AS u (id, type) \
+            WHERE c.resource_id = u.id AND c.type = u.type";
+        let rows = &plan.conditions_gone;
+        bulks.push(Bulk {
+            sql,
+            parameters: vec![column(rows, |(id, _)| id.to_string()), column(rows, |(_, type_)| text(type_))],
+        });
+    }
+    let rows = &plan.conditions;
+    if !rows.is_empty() {
+        let parameters = vec![
+            column(rows, |(id, ..)| id.to_string()),
+            column(rows, |(_, position, _)| *position),
+            column(rows, |(.., condition)| text(&condition.type_)),
+            column(rows, |(.., condition)| condition.status.as_str()),
+            column(rows, |(.., condition)| condition.reason.as_deref().map(text)),
+            column(rows, |(.., condition)| condition.message.as_deref().map(text)),
+            column(rows, |(.., condition)| condition.observed_generation),
+            column(rows, |(.., condition)| kept(condition.created_time)),
+            column(rows, |(.., condition)| kept(condition.last_updated_time)),
+            column(rows, |(.., condition)| kept(condition.last_transition_time)),
+        ];
+        bulks.push(Bulk { sql: CONDITIONS, parameters });
+    }
+    bulks
+}
+
+const ADAPTERS: &str = "INSERT INTO adapter_statuses (resource_id, adapter, last_report_time, observed_generation, \
+    conditions, data, metadata, created_time, last_updated_time) SELECT id, adapter, last_report_time, \
+    observed_generation, conditions::json, data::json, metadata::json, created_time, last_updated_time \
+    FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::bigint[], $5::text[], $6::text[], $7::text[], \
+    $8::timestamptz[], $9::timestamptz[]) AS u (id, adapter, last_report_time, observed_generation, conditions, data, \
+    metadata, created_time, last_updated_time) ON CONFLICT (resource_id, adapter) DO UPDATE SET \
+    last_report_time = excluded.last_report_time, observed_generation = excluded.observed_generation, \
+    conditions = excluded.conditions, data = excluded.data, metadata = excluded.metadata, \
+    created_time = excluded.created_time, last_updated_time = excluded.last_updated_time";
+
+fn adapters<'a>(plan: &'a Plan<'_>) -> Result<Option<Bulk<'a>>, StoreError> {
+    let rows = &plan.adapters;
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let (mut conditions, mut data, mut metadata) = (Vec::new(), Vec::new(), Vec::new());
+    for (_, record) in rows {
+        let json = record.status.as_ref().map(rows::status_json).transpose()?;
+        let (status_conditions, status_data, status_metadata) = json
+            .map_or((None, None, None), |(conditions, data, metadata)| {
+                (Some(conditions), Some(data), metadata)
+            });
+        conditions.push(status_conditions);
+        data.push(status_data);
+        metadata.push(status_metadata);
+    }
+    let parameters: Vec<Column<'a>> = vec![
+        column(rows, |(id, _)| id.to_string()),
+        column(rows, |(_, record)| text(&record.adapter)),
+        column(rows, |(_, record)| kept(record.last_report_time)),
+        column(rows, |(_, record)| record.status.as_ref().map(|status| status.observed_generation)),
+        Box::new(conditions),
+        Box::new(data),
+        Box::new(metadata),
+        column(rows, |(_, record)| record.status.as_ref().map(|status| kept(status.created_time))),
+        column(rows, |(_, record)| record.status.as_ref().map(|status| kept(status.last_updated_time))),
+    ];
+    Ok(Some(Bulk { sql: ADAPTERS, parameters }))
+}
+
+const TRIM: &str = "DELETE FROM status_log l USING (SELECT u.id, (SELECT s.id FROM status_log s WHERE s.resource_id = u.id \
+    ORDER BY s.id DESC OFFSET $2 LIMIT 1) AS last FROM unnest($1::text[]) AS u (id) OFFSET 0) t \
+    WHERE l.resource_id = t.id AND l.id <= t.last";
+
+fn log<'a>(plan: &'a Plan<'_>, trim: &'a [Id]) -> Result<Vec<Bulk<'a>>, StoreError> {
+    let rows = &plan.log;
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = "INSERT INTO status_log (resource_id, received_time, entry) SELECT id, received_time, entry::json \
+        FROM unnest($1::text[], $2::timestamptz[], $3::text[]) WITH ORDINALITY AS u (id, received_time, entry, place) \
+        ORDER BY place";
+    let entries = rows.iter().map(|(_, entry)| rows::log_json(entry)).collect::<Result<Vec<_>, _>>()?;
+    let parameters: Vec<Column<'a>> = vec![
+        column(rows, |(id, _)| id.to_string()),
+        column(rows, |(_, entry)| kept(entry.received_time)),
+        Box::new(entries),
+    ];
+    let mut bulks = vec![Bulk { sql, parameters }];
+    if !trim.is_empty() {
+        let length = i64::try_from(LOG_LENGTH).unwrap_or(i64::MAX);
+        bulks.push(Bulk { sql: TRIM, parameters: vec![column(trim, Id::to_string), Box::new(length)] });
+    }
+    Ok(bulks)
+}
+
+/// Takes as many revisions as there are changes, and gives them out, all in one statement.
+const FEED: &str = "WITH base AS (UPDATE feed SET revision = revision + $1 RETURNING revision - $1 AS revision), \
+    made AS (INSERT INTO resource_revisions (resource_id, kind, created_revision, revision) \
+        SELECT u.id, u.kind, base.revision + u.place, base.revision + u.place \
+        FROM base, unnest($2::text[], $3::text[], $4::bigint[]) AS u (id, kind, place)), \
+    moved AS (UPDATE resource_revisions v SET revision = base.revision + u.place \
+        FROM base, unnest($5::text[], $6::bigint[]) AS u (id, place) WHERE v.resource_id = u.id), \
+    gone AS (INSERT INTO tombstones (revision, resource_id, kind, resource) \
+        SELECT base.revision + u.place, u.id, u.kind, u.resource::json \
+        FROM base, unnest($7::text[], $8::text[], $9::text[], $10::bigint[]) AS u (id, kind, resource, place)) \
+    SELECT revision + $1 FROM base";
+
+fn feed<'a>(plan: &'a Plan<'_>) -> Result<Bulk<'a>, StoreError> {
+    if plan.feed.is_empty() {
+        return Ok(Bulk { sql: read::FEED, parameters: Vec::new() });
+    }
+    let places = |wanted: Step| {
+        let places = (1_i64..).zip(&plan.feed).filter(move |(_, (step, _))| *step == wanted);
+        places.map(|(place, (_, resource))| (place, *resource)).collect::<Vec<_>>()
+    };
+    let (made, moved, gone) = (places(Step::Created), places(Step::Updated), places(Step::Removed));
+    let ids = |rows: &[(i64, &Resource)]| -> Column<'a> {
+        Box::new(rows.iter().map(|(_, resource)| resource.id.to_string()).collect::<Vec<_>>())
+    };
+    let kinds = |rows: &[(i64, &Resource)]| -> Column<'a> {
+        Box::new(rows.iter().map(|(_, resource)| text(&resource.kind).into_owned()).collect::<Vec<_>>())
+    };
+    let numbers = |rows: &[(i64, &Resource)]| -> Column<'a> {
+        Box::new(rows.iter().map(|(place, _)| *place).collect::<Vec<_>>())
+    };
+    let resources =
+        gone.iter().map(|(_, resource)| rows::tombstone_json(resource)).collect::<Result<Vec<_>, _>>()?;
+    let count = i64::try_from(plan.feed.len()).unwrap_or(i64::MAX);
+    let parameters: Vec<Column<'a>> = vec![
+        Box::new(count),
+        ids(&made),
+        kinds(&made),
+        numbers(&made),
+        ids(&moved),
+        numbers(&moved),
+        ids(&gone),
+        kinds(&gone),
+        Box::new(resources),
+        numbers(&gone),
+    ];
+    Ok(Bulk { sql: FEED, parameters })
+}
+
+/// How many lines the logs of resources got since they were last trimmed.
+#[derive(Default)]
+pub(super) struct Untrimmed(HashMap<Id, u32>);
+
+impl Untrimmed {
+    /// Counts new lines, and says whose log has become long.
+    pub(super) fn count(&mut self, plan: &Plan<'_>) -> Vec<Id> {
+        let mut long = Vec::new();
+        for (id, _) in &plan.log {
+            let lines = self.0.entry(*id).or_default();
+            *lines += 1;
+            if *lines >= TRIM_EVERY {
+                self.0.remove(id);
+                long.push(*id);
+            }
+        }
+        long
+    }
+}
+
+const PRUNE_LOG: &str = "WITH old AS (SELECT id FROM status_log WHERE received_time < $1 ORDER BY received_time LIMIT $2 \
+    FOR UPDATE SKIP LOCKED), gone AS (DELETE FROM status_log l USING old WHERE l.id = old.id RETURNING 1) \
+    SELECT count(*) FROM gone";
+
+const FORGET: &str = "WITH old AS (SELECT revision FROM tombstones WHERE revision <= \
+        (SELECT revision FROM tombstones ORDER BY revision DESC OFFSET $1 LIMIT 1) ORDER BY revision LIMIT $2), \
+    noted AS (UPDATE feed SET horizon = GREATEST(horizon, (SELECT max(revision) FROM old)) \
+        WHERE EXISTS (SELECT 1 FROM old)), \
+    gone AS (DELETE FROM tombstones t USING old WHERE t.revision = old.revision RETURNING 1) SELECT count(*) FROM gone";
+
+/// Takes away one slice of what is too old, and says whether there is more.
+pub(super) async fn prune(
+    connection: &Connection,
+    log_before: Timestamp,
+    tombstones: u64,
+) -> Result<bool, StoreError> {
+    let keep = i64::try_from(tombstones).unwrap_or(i64::MAX);
+    let slices: [(&str, Parameters<'_>); 2] =
+        [(PRUNE_LOG, &[&kept(log_before), &SLICE]), (FORGET, &[&keep, &SLICE])];
+    let mut more = false;
+    for (sql, parameters) in slices {
+        for row in connection.query(sql, parameters).await? {
+            more |= read::column::<i64>(&row, 0)? >= SLICE;
+        }
+    }
+    Ok(more)
+}

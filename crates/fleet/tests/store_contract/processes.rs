@@ -1,0 +1,154 @@
+//! Several processes on one PostgreSQL.
+
+use std::collections::BTreeMap;
+
+use bellwether_fleet::resource::{Id, Resource};
+use bellwether_fleet::store::postgres::Postgres;
+use bellwether_fleet::store::{Changed, Changes, Event, EventKind, Query, Revision, Store, StoreError};
+use bellwether_testkit::postgres::Postgres as Server;
+
+use crate::fixture::{
+    cluster, created, everything, get, lineages, node_pool, removed, try_write, updated, write,
+};
+
+async fn processes<const COUNT: usize>() -> [Postgres; COUNT] {
+    let server = Server::start();
+    let opening = (0..COUNT).map(|_| Postgres::connect(server.url()));
+    let stores = futures::future::try_join_all(opening).await.expect("replicas that start together open");
+    stores.try_into().unwrap_or_else(|_| panic!("as many as were asked for"))
+}
+
+/// Adds one to the generation, as a client would: read, decide, write.
+async fn bump(store: &Postgres, id: Id) -> Result<Revision, StoreError> {
+    let (transaction, loaded) = store.begin(&lineages([id])).await?;
+    let before = &loaded.resources[&id].resource;
+    let after = Resource { generation: before.generation + 1, ..before.clone() };
+    transaction.commit(&Changes { resources: vec![updated(before, &after)], ..Changes::default() }).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_update_is_lost_and_revisions_are_seen_in_order_without_gaps() {
+    let [one, two, reader] = processes().await;
+    let clusters: Vec<_> = (0..3).map(|number| cluster(&format!("c-{number}"))).collect();
+    let begin = write(&one, clusters.iter().map(created)).await;
+    let bumps = 60;
+    let writing = async |store: &Postgres| {
+        for number in 0..bumps {
+            bump(store, clusters[number % clusters.len()].id).await.expect("a commit");
+        }
+    };
+    let last = begin + 2 * i64::try_from(bumps).expect("a count");
+    let reading = async {
+        let mut revision = begin;
+        while revision < last {
+            let changed = reader.changes(revision, 1000).await.expect("changes");
+            let Changed::Since { events, through } = changed else { panic!("{changed:?}") };
+            // A writer that commits late under a smaller revision would be a resource that follows nobody.
+            for resource in everything(&reader).await {
+                let told = events.iter().find(|event| event.resource.id == resource.id);
+                assert!(told.is_none_or(|event| event.resource.generation <= resource.generation));
+            }
+            revision = through;
+        }
+    };
+    tokio::join!(writing(&one), writing(&two), reading);
+    let generations: i64 = everything(&reader).await.iter().map(|resource| resource.generation - 1).sum();
+    assert_eq!(generations, last - begin, "every bump counts");
+    assert_eq!(
+        reader.list(&Query::default()).await.expect("a list").revision,
+        last,
+        "every revision is a bump"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_follows_ends_with_what_is_there_while_others_write() {
+    let [one, two, reader] = processes().await;
+    let writing = async |store: &Postgres, name: &str| {
+        for number in 0..40 {
+            let top = cluster(&format!("{name}-{number}"));
+            let pool = node_pool(&top, "pool");
+            write(store, [created(&top), created(&pool)]).await;
+            if number % 2 == 0 {
+                write(store, [removed(&pool), updated(&top, &Resource { generation: 2, ..top.clone() })])
+                    .await;
+            }
+        }
+    };
+    let last = 2 * (40 * 2 + 20 * 2);
+    let mut followed: BTreeMap<Id, Resource> = BTreeMap::new();
+    let following = async {
+        let mut latest = reader.revision();
+        let mut revision = 0;
+        while revision < last {
+            let changed = reader.changes(revision, 7).await.expect("changes");
+            let Changed::Since { events, through } = changed else { panic!("{changed:?}") };
+            assert!(events.is_sorted_by_key(|event| event.revision));
+            let idle = events.is_empty();
+            events.into_iter().for_each(|event| apply(&mut followed, event));
+            revision = through;
+            if idle && revision < last {
+                latest.wait_for(|latest| *latest > revision).await.expect("the store is open");
+            }
+        }
+    };
+    tokio::join!(writing(&one, "a"), writing(&two, "b"), following);
+    let there: BTreeMap<_, _> = everything(&reader).await.into_iter().map(|it| (it.id, it)).collect();
+    assert_eq!(followed, there);
+}
+
+fn apply(state: &mut BTreeMap<Id, Resource>, event: Event) {
+    match event.kind {
+        EventKind::Deleted => state.remove(&event.resource.id),
+        EventKind::Added | EventKind::Modified => {
+            state.insert(event.resource.id, event.resource.as_ref().clone())
+        }
+    };
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_is_not_changed_while_another_process_writes_in_its_tree() {
+    let [one, two] = processes().await;
+    let top = cluster("top");
+    let (pool, other) = (node_pool(&top, "pool"), cluster("other"));
+    write(&one, [created(&top), created(&pool), created(&other)]).await;
+
+    let (held, _) = one.begin(&lineages([top.id])).await.expect("a transaction");
+    bump(&two, other.id).await.expect("another tree is free");
+    let waiting = bump(&two, pool.id);
+    tokio::pin!(waiting);
+    for _ in 0..5 {
+        assert!(futures::poll!(&mut waiting).is_pending(), "the tree is held");
+        get(&one, pool.id).await.expect("readers do not wait");
+    }
+    let after = Resource { generation: 9, ..pool.clone() };
+    let changes = Changes { resources: vec![updated(&pool, &after)], ..Changes::default() };
+    held.commit(&changes).await.expect("a commit");
+    waiting.await.expect("its turn");
+    assert_eq!(get(&one, pool.id).await.map(|pool| pool.generation), Some(10));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_two_that_take_a_name_is_told_of_the_conflict() {
+    let [one, two] = processes().await;
+    for number in 0..10 {
+        let make = |store| {
+            let resources = vec![created(&cluster(&format!("same-{number}")))];
+            try_write(store, Changes { resources, ..Changes::default() })
+        };
+        let (first, second) = tokio::join!(make(&one), make(&two));
+        let refused =
+            [&first, &second].into_iter().filter(|it| matches!(it, Err(StoreError::Conflict(_)))).count();
+        assert_eq!((refused, first.is_ok() || second.is_ok()), (1, true), "{first:?} {second:?}");
+    }
+    assert_eq!(everything(&one).await.len(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_latest_revision_moves_when_another_process_writes() {
+    let [one, two] = processes().await;
+    let mut latest = two.revision();
+    let revision = write(&one, [created(&cluster("a"))]).await;
+    let told = latest.wait_for(|latest| *latest >= revision).await.expect("the store is open");
+    assert_eq!(*told, revision);
+}
