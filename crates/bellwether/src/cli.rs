@@ -41,6 +41,8 @@ pub(crate) enum Command {
     /// Send heartbeats for an add-on, or watch which add-ons are alive.
     #[command(subcommand)]
     Heartbeat(crate::heartbeat::arguments::Action),
+    Cluster(crate::fleet::arguments::ClusterArgs),
+    Nodepool(crate::fleet::arguments::NodepoolArgs),
     /// Measure on this machine what our published figures claim.
     Bench {
         #[command(subcommand)]

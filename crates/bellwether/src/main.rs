@@ -6,10 +6,12 @@ mod cli;
 mod controllers;
 mod crds;
 mod endpoints;
+mod fleet;
 mod heartbeat;
 mod kubeconfig;
 mod logging;
 mod outcome;
+mod output;
 mod signals;
 mod target;
 mod up;
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         cli::Command::Up(arguments) => up::run(arguments),
         cli::Command::Crds(arguments) => crds::run(&arguments),
         cli::Command::Heartbeat(action) => heartbeat::run(action),
+        cli::Command::Cluster(arguments) => fleet::run_cluster(arguments),
+        cli::Command::Nodepool(arguments) => fleet::run_nodepool(arguments),
         cli::Command::Bench { subject: cli::Subject::Apiserver(arguments) } => bench::run(&arguments),
         cli::Command::Bench { subject: cli::Subject::Heartbeat(arguments) } => {
             bench::heartbeat::run(&arguments)

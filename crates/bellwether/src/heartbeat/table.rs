@@ -1,13 +1,11 @@
 //! Rows as text: for a person as a table, for scripts as JSON. Pure.
 
-use std::time::Duration;
-
-use comfy_table::{Table, presets};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::liveness::{Row, State};
+use crate::output::{age, table};
 
 /// What the table has to fit in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +83,8 @@ pub(super) fn state_in_words(state: State, reason: &str) -> String {
 }
 
 fn plain(rows: &[Row], zone: &TimeZone) -> Vec<String> {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(HEADER);
-    for row in rows {
-        table.add_row([
+    let cells = |row: &Row| {
+        [
             row.namespace.clone(),
             row.name.clone(),
             row.state.word().to_owned(),
@@ -97,26 +92,13 @@ fn plain(rows: &[Row], zone: &TimeZone) -> Vec<String> {
             row.stamp.map_or("-".to_owned(), |stamp| date(stamp, zone)),
             row.period.clone(),
             if row.reason.is_empty() { "-".to_owned() } else { row.reason.clone() },
-        ]);
-    }
-    // Every cell has a space before it, the first of a line too.
-    table.trim_fmt().lines().map(|line| line.strip_prefix(' ').unwrap_or(line).to_owned()).collect()
+        ]
+    };
+    table(HEADER, rows.iter().map(cells))
 }
 
 fn date(stamp: Timestamp, zone: &TimeZone) -> String {
     stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-/// The two largest units.
-fn age(age: Duration) -> String {
-    let seconds = age.as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{minutes}m{}s", seconds % 60),
-        3_600..86_400 => format!("{hours}h{minutes}m"),
-        _ => format!("{days}d{hours}h"),
-    }
 }
 
 fn cut(line: &str, columns: usize) -> String {
@@ -140,6 +122,8 @@ fn coloured(line: &str, place: usize, state: State) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn row(name: &str, state: State, reason: &str) -> Row {
@@ -239,14 +223,5 @@ mod tests {
         assert_eq!(summary(&three()), "3 AddonInstances: 1 Silent, 1 Never, 1 Alive");
         assert_eq!(summary(&three()[2..]), "1 AddonInstance: 1 Alive");
         assert_eq!(summary(&[]), "no AddonInstances");
-    }
-
-    #[test]
-    fn ages_have_two_units() {
-        let rows =
-            [(0, "0s"), (59, "59s"), (60, "1m0s"), (3_599, "59m59s"), (3_660, "1h1m"), (90_000, "1d1h")];
-        for (seconds, wanted) in rows {
-            assert_eq!(age(Duration::from_secs(seconds)), wanted);
-        }
     }
 }

@@ -18,8 +18,9 @@ use super::arguments::WatchArgs;
 use super::board::{Board, News};
 use super::screen::{Screen, frame};
 use super::table::{self, Colour, Frame};
-use super::{print, time_of_day};
+use super::time_of_day;
 use crate::cli::Output;
+use crate::output::print;
 use crate::signals::StopSignals;
 use crate::target::Target;
 
