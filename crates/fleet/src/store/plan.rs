@@ -21,13 +21,22 @@ pub(super) struct Plan<'a> {
     /// Conditions that are no more, by their type.
     pub(super) conditions_gone: Vec<(Id, &'a str)>,
     /// Conditions that are new or differ, each with its place among those of its resource.
-    pub(super) conditions: Vec<(Id, i16, &'a ResourceCondition)>,
+    pub(super) conditions: Vec<(Id, i16, &'a ResourceCondition, Standing)>,
     /// Adapters that were heard.
     pub(super) adapters: Vec<(Id, &'a AdapterRecord)>,
     /// Lines of the log, in order.
     pub(super) log: Vec<(Id, &'a LogEntry)>,
     /// What happened to which resource, in the order of revisions.
     pub(super) feed: Vec<(Step, &'a Resource)>,
+}
+
+/// What is there of a condition that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The same type with the same status, at the same place: what searches go by stays.
+    Same,
+    /// Something else, or nothing.
+    Other,
 }
 
 /// What the feed tells of a resource.
@@ -84,10 +93,14 @@ impl<'a> Plan<'a> {
     fn conditions_between(&mut self, before: &'a [ResourceCondition], after: &'a Resource) {
         let conditions = &after.status.conditions;
         for (position, condition) in conditions.iter().enumerate() {
-            if before.get(position) != Some(condition) {
-                let position = i16::try_from(position).unwrap_or(i16::MAX);
-                self.conditions.push((after.id, position, condition));
+            let was = before.get(position);
+            if was == Some(condition) {
+                continue;
             }
+            let same = was.is_some_and(|was| was.type_ == condition.type_ && was.status == condition.status);
+            let standing = if same { Standing::Same } else { Standing::Other };
+            let position = i16::try_from(position).unwrap_or(i16::MAX);
+            self.conditions.push((after.id, position, condition, standing));
         }
         let gone = before.iter().filter(|was| conditions.iter().all(|is| is.type_ != was.type_));
         self.conditions_gone.extend(gone.map(|was| (after.id, was.type_.as_str())));

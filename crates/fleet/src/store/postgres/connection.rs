@@ -11,8 +11,9 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client, Row, Statement};
 
+use super::address::Address;
 use crate::store::StoreError;
 
 /// How long to wait for a connection: one that is free, or a new one.
@@ -39,9 +40,9 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects, in bounded time.
-    pub(super) async fn open(config: &Config) -> Result<Self, StoreError> {
+    pub(super) async fn open(address: &Address) -> Result<Self, StoreError> {
         let connecting = async {
-            let (client, connection) = config.connect(NoTls).await.map_err(store_error)?;
+            let (client, connection) = address.connect().await?;
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection to PostgreSQL ended");
@@ -118,7 +119,7 @@ pub(super) async fn pipelined<T>(
 
 /// Connections for readers.
 pub(super) struct Pool {
-    config: Config,
+    address: Address,
     idle: Mutex<Vec<Connection>>,
     free: Arc<Semaphore>,
 }
@@ -132,8 +133,8 @@ pub(super) struct Lease<'a> {
 }
 
 impl Pool {
-    pub(super) fn new(config: Config, size: usize) -> Self {
-        Self { config, idle: Mutex::default(), free: Arc::new(Semaphore::new(size)) }
+    pub(super) fn new(address: Address, size: usize) -> Self {
+        Self { address, idle: Mutex::default(), free: Arc::new(Semaphore::new(size)) }
     }
 
     pub(super) async fn lease(&self) -> Result<Lease<'_>, StoreError> {
@@ -142,7 +143,7 @@ impl Pool {
         let permit = free.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let connection = match self.idle() {
             Some(connection) => connection,
-            None => Connection::open(&self.config).await?,
+            None => Connection::open(&self.address).await?,
         };
         Ok(Lease { connection, pool: self, _permit: permit })
     }

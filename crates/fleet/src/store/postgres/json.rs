@@ -43,7 +43,8 @@ fn is_value_kept(value: &Value) -> bool {
 /// Decimals lose the sign of zero, and exponents: 1e16 becomes an integer.
 fn is_number_kept(number: &Number) -> bool {
     let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return true };
-    !(float == 0.0 && float.is_sign_negative()) && !number.to_string().contains('e')
+    let is_negative_zero = float == 0.0 && float.is_sign_negative();
+    !is_negative_zero && !number.to_string().contains('e')
 }
 
 /// An object as JSONB can hold it, for searches.

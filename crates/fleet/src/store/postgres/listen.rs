@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use tokio::sync::{Notify, watch};
-use tokio_postgres::{AsyncMessage, Config, NoTls};
+use tokio_postgres::AsyncMessage;
 
+use super::address::Address;
 use super::connection::{Connection, PATIENCE, store_error};
 use super::{LISTEN, read};
 use crate::store::{Revision, StoreError, advance};
@@ -18,11 +19,11 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Keeps the latest revision up to date, for ever.
-pub(super) async fn follow(config: Config, latest: watch::Sender<Revision>) {
+pub(super) async fn follow(address: Address, latest: watch::Sender<Revision>) {
     let mut wait = FIRST_WAIT;
     loop {
         let before = *latest.borrow();
-        if let Err(error) = listen(&config, &latest).await {
+        if let Err(error) = listen(&address, &latest).await {
             tracing::warn!(%error, "the feed of PostgreSQL is interrupted");
         }
         wait = if *latest.borrow() > before { FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
@@ -31,11 +32,11 @@ pub(super) async fn follow(config: Config, latest: watch::Sender<Revision>) {
 }
 
 /// Follows until the connection ends.
-async fn listen(config: &Config, latest: &watch::Sender<Revision>) -> Result<(), StoreError> {
+async fn listen(address: &Address, latest: &watch::Sender<Revision>) -> Result<(), StoreError> {
     let told = Arc::new(Notify::new());
-    let connecting = tokio::time::timeout(PATIENCE, config.connect(NoTls)).await;
+    let connecting = tokio::time::timeout(PATIENCE, address.connect()).await;
     let (client, mut connection) = match connecting {
-        Ok(connected) => connected.map_err(store_error)?,
+        Ok(connected) => connected?,
         Err(_) => return Err(StoreError::Unavailable(format!("no connection within {PATIENCE:?}"))),
     };
     let teller = Arc::clone(&told);

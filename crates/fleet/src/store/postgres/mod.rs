@@ -4,12 +4,14 @@
 //! **Invariants.** Whoever writes in a tree of resources holds the row of its root. Commits become visible in the order of
 //! their revisions: the row of the feed is locked from when revisions are taken until they are committed.
 
+mod address;
 mod connection;
 mod json;
 mod listen;
 mod load;
 mod migrate;
 mod read;
+mod tls;
 mod write;
 
 use std::sync::Arc;
@@ -20,8 +22,6 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::task::AbortHandle;
-use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
 
 use super::plan::plan;
 use super::{
@@ -29,6 +29,7 @@ use super::{
     StoreError, Transaction, advance,
 };
 use crate::resource::{AdapterStatus, Id, LogEntry, Resource};
+use address::Address;
 use connection::{BY_KEYS, Connection, Pool};
 use load::Trees;
 use write::Untrimmed;
@@ -40,7 +41,7 @@ const LISTEN: &str = "fleet_revision";
 
 /// A fleet in PostgreSQL.
 pub struct Postgres {
-    config: Config,
+    address: Address,
     writer: Arc<tokio::sync::Mutex<Option<Connection>>>,
     readers: Pool,
     untrimmed: Arc<Mutex<Untrimmed>>,
@@ -51,17 +52,18 @@ pub struct Postgres {
 impl Postgres {
     /// Connects to a database by its URL, such as `postgres://user:password@host/fleet`, and prepares its schema.
     pub async fn connect(url: &str) -> Result<Self, OpenError> {
-        let config = configuration(url)?;
-        let writer = open_writer(&config).await.map_err(|error| OpenError::Unreachable(error.to_string()))?;
+        let address = Address::parse(url)?;
+        let writer =
+            open_writer(&address).await.map_err(|error| OpenError::Unreachable(error.to_string()))?;
         migrate::migrate(&writer).await?;
         let latest = read::revision(&writer).await.map_err(|error| OpenError::Failed(error.to_string()))?;
         let revision = watch::Sender::new(latest);
-        let listener = tokio::spawn(listen::follow(config.clone(), revision.clone())).abort_handle();
+        let listener = tokio::spawn(listen::follow(address.clone(), revision.clone())).abort_handle();
         Ok(Self {
-            readers: Pool::new(config.clone(), READERS),
+            readers: Pool::new(address.clone(), READERS),
             writer: Arc::new(tokio::sync::Mutex::new(Some(writer))),
             untrimmed: Arc::default(),
-            config,
+            address,
             revision,
             listener,
         })
@@ -72,7 +74,7 @@ impl Postgres {
         let mut writer = Arc::clone(&self.writer).lock_owned().await;
         if writer.as_ref().is_none_or(Connection::is_closed) {
             *writer = None;
-            *writer = Some(open_writer(&self.config).await?);
+            *writer = Some(open_writer(&self.address).await?);
         }
         Ok(Open { writer: Some(writer) })
     }
@@ -94,21 +96,8 @@ impl Drop for Postgres {
     }
 }
 
-fn configuration(url: &str) -> Result<Config, OpenError> {
-    let mut config: Config =
-        url.parse().map_err(|error: tokio_postgres::Error| OpenError::Address(error.to_string()))?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(OpenError::Address("sslmode=require is asked for, and TLS is not supported".into()));
-    }
-    if config.get_application_name().is_none() {
-        config.application_name("bellwether-fleet");
-    }
-    config.connect_timeout(connection::PATIENCE);
-    Ok(config)
-}
-
-async fn open_writer(config: &Config) -> Result<Connection, StoreError> {
-    let connection = Connection::open(config).await?;
+async fn open_writer(address: &Address) -> Result<Connection, StoreError> {
+    let connection = Connection::open(address).await?;
     connection.run(BY_KEYS).await?;
     Ok(connection)
 }

@@ -34,12 +34,12 @@ pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, place: usize) -> Result<T
     row.try_get(place).map_err(|error| StoreError::Failed(error.to_string()))
 }
 
-fn text<'a>(row: &'a Row, place: usize) -> Result<&'a str, StoreError> {
+fn text(row: &Row, place: usize) -> Result<&str, StoreError> {
     column(row, place).map(|JsonText(text)| text)
 }
 
-fn optional_text<'a>(row: &'a Row, place: usize) -> Result<Option<&'a str>, StoreError> {
-    Ok(column::<Option<JsonText<'a>>>(row, place)?.map(|JsonText(text)| text))
+fn optional_text(row: &Row, place: usize) -> Result<Option<&str>, StoreError> {
+    Ok(column::<Option<JsonText<'_>>>(row, place)?.map(|JsonText(text)| text))
 }
 
 /// A resource from [`COLUMNS`], without its conditions.

@@ -214,15 +214,15 @@ fn conditions<'a>(plan: &'a Plan<'_>) -> Vec<Bulk<'a>> {
     if !rows.is_empty() {
         let parameters = vec![
             column(rows, |(id, ..)| id.to_string()),
-            column(rows, |(_, position, _)| *position),
-            column(rows, |(.., condition)| text(&condition.type_)),
-            column(rows, |(.., condition)| condition.status.as_str()),
-            column(rows, |(.., condition)| condition.reason.as_deref().map(text)),
-            column(rows, |(.., condition)| condition.message.as_deref().map(text)),
-            column(rows, |(.., condition)| condition.observed_generation),
-            column(rows, |(.., condition)| kept(condition.created_time)),
-            column(rows, |(.., condition)| kept(condition.last_updated_time)),
-            column(rows, |(.., condition)| kept(condition.last_transition_time)),
+            column(rows, |(_, position, ..)| *position),
+            column(rows, |(_, _, condition, _)| text(&condition.type_)),
+            column(rows, |(_, _, condition, _)| condition.status.as_str()),
+            column(rows, |(_, _, condition, _)| condition.reason.as_deref().map(text)),
+            column(rows, |(_, _, condition, _)| condition.message.as_deref().map(text)),
+            column(rows, |(_, _, condition, _)| condition.observed_generation),
+            column(rows, |(_, _, condition, _)| kept(condition.created_time)),
+            column(rows, |(_, _, condition, _)| kept(condition.last_updated_time)),
+            column(rows, |(_, _, condition, _)| kept(condition.last_transition_time)),
         ];
         bulks.push(Bulk { sql: CONDITIONS, parameters });
     }

@@ -104,25 +104,29 @@ fn optional_instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Tim
     Ok(row.get::<_, Option<Micros>>(column)?.map(|Micros(instant)| instant))
 }
 
-/// The conditions of a resource, in their order.
+/// The conditions of a resource, in their order. Sorting a handful here is cheaper than having them sorted.
 pub(super) fn conditions(connection: &Connection, id: Id) -> Result<Vec<ResourceCondition>, StoreError> {
     let sql = "SELECT type, status, reason, message, observed_generation, created_time, last_updated_time, \
-               last_transition_time FROM resource_conditions WHERE resource_id = ?1 ORDER BY position, type";
-    let condition = |row: &Row<'_>| {
-        Ok(ResourceCondition {
-            type_: row.get(0)?,
-            status: Status::as_read(text(row, 1)?),
-            reason: row.get(2)?,
-            message: row.get(3)?,
-            observed_generation: row.get(4)?,
-            created_time: instant(row, 5)?,
-            last_updated_time: instant(row, 6)?,
-            last_transition_time: instant(row, 7)?,
-        })
-    };
+               last_transition_time, position FROM resource_conditions WHERE resource_id = ?1";
+    let placed = |row: &Row<'_>| Ok((row.get::<_, i64>(8)?, condition(row)?));
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-    let conditions = statement.query_map([id.to_string()], condition).map_err(store_error)?;
-    conditions.collect::<Result<_, _>>().map_err(store_error)
+    let conditions = statement.query_map([id.to_string()], placed).map_err(store_error)?;
+    let mut conditions = conditions.collect::<Result<Vec<_>, _>>().map_err(store_error)?;
+    conditions.sort_by_key(|(position, _)| *position);
+    Ok(conditions.into_iter().map(|(_, condition)| condition).collect())
+}
+
+fn condition(row: &Row<'_>) -> rusqlite::Result<ResourceCondition> {
+    Ok(ResourceCondition {
+        type_: row.get(0)?,
+        status: Status::as_read(text(row, 1)?),
+        reason: row.get(2)?,
+        message: row.get(3)?,
+        observed_generation: row.get(4)?,
+        created_time: instant(row, 5)?,
+        last_updated_time: instant(row, 6)?,
+        last_transition_time: instant(row, 7)?,
+    })
 }
 
 const ADAPTER_COLUMNS: &str = "adapter, last_report_time, observed_generation, conditions, data, metadata, created_time, \

@@ -9,7 +9,7 @@ use rusqlite::{Connection, params, params_from_iter};
 use super::load::Trees;
 use super::{read, store_error};
 use crate::resource::{AdapterRecord, Id, LogEntry, Resource, ResourceCondition};
-use crate::store::plan::{Plan, Step, plan};
+use crate::store::plan::{Plan, Standing, Step, plan};
 use crate::store::rows::{self, SLICE, TRIM_EVERY};
 use crate::store::{Changes, LOG_LENGTH, Revision, StoreError};
 
@@ -47,7 +47,10 @@ fn bulks(plan: &Plan<'_>) -> Result<Vec<Bulk>, StoreError> {
     let labels = plan.labels.iter().map(|(id, key, value)| vec![text(id), text(key), text(value)]).collect();
     let conditions_gone =
         plan.conditions_gone.iter().map(|(id, type_)| vec![text(id), text(type_)]).collect();
-    let conditions = plan.conditions.iter().map(|(id, position, is)| condition(*id, *position, is)).collect();
+    let (same, other): (Vec<_>, Vec<_>) =
+        plan.conditions.iter().copied().partition(|(.., standing)| *standing == Standing::Same);
+    let refreshed = same.into_iter().map(|(id, _, is, _)| refreshed(id, is)).collect();
+    let conditions = other.into_iter().map(|(id, position, is, _)| condition(id, position, is)).collect();
     let adapters = plan.adapters.iter().map(|(id, record)| adapter(*id, record)).collect::<Result<_, _>>()?;
     Ok(vec![
         ("DELETE FROM resources WHERE id = ?1", removed),
@@ -56,6 +59,7 @@ fn bulks(plan: &Plan<'_>) -> Result<Vec<Bulk>, StoreError> {
         ("DELETE FROM resource_labels WHERE resource_id = ?1 AND key = ?2", labels_gone),
         ("INSERT OR REPLACE INTO resource_labels (resource_id, key, value) VALUES (?1, ?2, ?3)", labels),
         ("DELETE FROM resource_conditions WHERE resource_id = ?1 AND type = ?2", conditions_gone),
+        (REFRESH, refreshed),
         (CONDITION, conditions),
         (ADAPTER, adapters),
     ])
@@ -69,12 +73,16 @@ const UPDATE: &str = "UPDATE resources SET kind = ?2, name = ?3, href = ?4, owne
     spec = ?8, labels = ?9, tenancy = ?10, generation = ?11, created_time = ?12, created_by = ?13, updated_time = ?14, \
     updated_by = ?15, deleted_time = ?16, deleted_by = ?17 WHERE id = ?1";
 
-const CONDITION: &str = "INSERT INTO resource_conditions (resource_id, position, type, status, reason, message, \
-    observed_generation, created_time, last_updated_time, last_transition_time) \
+const CONDITION: &str = "INSERT INTO resource_conditions (resource_id, type, reason, message, \
+    observed_generation, created_time, last_updated_time, last_transition_time, position, status) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (resource_id, type) DO UPDATE SET \
     position = excluded.position, status = excluded.status, reason = excluded.reason, message = excluded.message, \
     observed_generation = excluded.observed_generation, created_time = excluded.created_time, \
     last_updated_time = excluded.last_updated_time, last_transition_time = excluded.last_transition_time";
+
+/// SQLite writes an index again whenever a column of it is set, so what stays is not set.
+const REFRESH: &str = "UPDATE resource_conditions SET reason = ?3, message = ?4, observed_generation = ?5, created_time = ?6, \
+    last_updated_time = ?7, last_transition_time = ?8 WHERE resource_id = ?1 AND type = ?2";
 
 const ADAPTER: &str = "INSERT OR REPLACE INTO adapter_statuses (resource_id, adapter, last_report_time, observed_generation, \
     conditions, data, metadata, created_time, last_updated_time) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -109,11 +117,15 @@ fn updated(resource: &Resource) -> Result<Vec<Value>, StoreError> {
 }
 
 fn condition(id: Id, position: i16, condition: &ResourceCondition) -> Vec<Value> {
+    let mut values = refreshed(id, condition);
+    values.extend([i64::from(position).into(), text(condition.status.as_str())]);
+    values
+}
+
+fn refreshed(id: Id, condition: &ResourceCondition) -> Vec<Value> {
     vec![
         text(id),
-        i64::from(position).into(),
         text(&condition.type_),
-        text(condition.status.as_str()),
         optional(condition.reason.as_ref()),
         optional(condition.message.as_ref()),
         condition.observed_generation.into(),

@@ -1,0 +1,87 @@
+//! Where the database is, and how to speak to it: a URL as other programs of PostgreSQL have it.
+
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Client, Config, Connection, Socket};
+
+use super::connection::{PATIENCE, store_error};
+use super::tls::{Encrypted, Tls, Trust};
+use crate::store::{OpenError, StoreError};
+
+/// Where the database is.
+#[derive(Clone)]
+pub(super) struct Address {
+    config: Config,
+    tls: Tls,
+}
+
+impl Address {
+    pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
+        let (url, file) = without_root_file(url);
+        let parsed: Result<Config, tokio_postgres::Error> = url.parse();
+        // The URL holds a password, so the error must not show it.
+        let mut config = parsed.map_err(|error| OpenError::Address(error.to_string()))?;
+        if config.get_application_name().is_none() {
+            config.application_name("bellwether-fleet");
+        }
+        config.connect_timeout(PATIENCE);
+        let trust = match (config.get_ssl_mode(), file) {
+            (_, Some(path)) => {
+                config.ssl_mode(SslMode::Require);
+                Trust::File(path)
+            }
+            (SslMode::Require, None) => Trust::System,
+            _ => Trust::Any,
+        };
+        Ok(Self { config, tls: Tls::new(&trust)? })
+    }
+
+    pub(super) async fn connect(&self) -> Result<(Client, Connection<Socket, Encrypted>), StoreError> {
+        self.config.connect(self.tls.clone()).await.map_err(store_error)
+    }
+}
+
+/// The URL in words that the client library knows, and the file of certificates that it names.
+fn without_root_file(url: &str) -> (String, Option<String>) {
+    let Some((place, options)) = url.split_once('?') else { return (url.to_owned(), None) };
+    let mut file = None;
+    let mut kept = Vec::new();
+    for option in options.split('&') {
+        match option.split_once('=') {
+            Some(("sslrootcert", path)) => file = Some(path.replace("%2F", "/").replace("%2f", "/")),
+            Some(("sslmode", "verify-ca" | "verify-full")) => kept.push("sslmode=require"),
+            _ => kept.push(option),
+        }
+    }
+    (format!("{place}?{}", kept.join("&")), file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_tls_are_understood() {
+        let rows = [
+            ("postgres://h/d", "postgres://h/d", None),
+            ("postgres://h/d?sslmode=verify-full", "postgres://h/d?sslmode=require", None),
+            (
+                "postgres://h/d?sslrootcert=%2Fca.pem&sslmode=require",
+                "postgres://h/d?sslmode=require",
+                Some("/ca.pem"),
+            ),
+            ("postgres://h/d?connect_timeout=3", "postgres://h/d?connect_timeout=3", None),
+        ];
+        for (url, known, file) in rows {
+            assert_eq!(without_root_file(url), (known.to_owned(), file.map(str::to_owned)), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_refused_without_its_password() {
+        let Err(error) = Address::parse("postgres://ann:secret@host:port/d") else {
+            panic!("it is no address")
+        };
+        assert!(matches!(error, OpenError::Address(_)));
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}
