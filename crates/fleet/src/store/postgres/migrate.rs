@@ -32,7 +32,8 @@ pub(super) async fn migrate(connection: &Connection) -> Result<(), OpenError> {
     connection.run("COMMIT").await.map_err(failed)
 }
 
-fn failed(error: StoreError) -> OpenError {
+/// What an error means for whoever opens the database.
+pub(super) fn failed(error: StoreError) -> OpenError {
     match error {
         StoreError::Unavailable(why) => OpenError::Unreachable(why),
         StoreError::Conflict(why) | StoreError::Failed(why) => OpenError::Failed(why),

@@ -53,10 +53,9 @@ impl Postgres {
     /// Connects to a database by its URL, such as `postgres://user:password@host/fleet`, and prepares its schema.
     pub async fn connect(url: &str) -> Result<Self, OpenError> {
         let address = Address::parse(url)?;
-        let writer =
-            open_writer(&address).await.map_err(|error| OpenError::Unreachable(error.to_string()))?;
+        let writer = open_writer(&address).await.map_err(migrate::failed)?;
         migrate::migrate(&writer).await?;
-        let latest = read::revision(&writer).await.map_err(|error| OpenError::Failed(error.to_string()))?;
+        let latest = read::revision(&writer).await.map_err(migrate::failed)?;
         let revision = watch::Sender::new(latest);
         let listener = tokio::spawn(listen::follow(address.clone(), revision.clone())).abort_handle();
         Ok(Self {
