@@ -5,6 +5,7 @@
 mod cases;
 mod harness;
 mod hostile;
+mod mapped;
 mod properties;
 mod searches;
 mod vectors;
