@@ -67,9 +67,10 @@ pub(crate) enum Role {
     /// The embedded Kubernetes API server alone.
     Apiserver(ApiserverArgs),
     Agent(crate::agent::AgentArgs),
+    FleetApi(crate::fleet_api::FleetApiArgs),
 }
 
-/// Run everything on this machine: a Kubernetes API for a hub and its spokes, with data on local disk.
+/// Run everything on this machine: a Kubernetes API for a hub and its spokes, and the fleet API, with data on local disk.
 ///
 /// The first start makes a CA, certificates and a kubeconfig with the contexts `hub`, `spoke-1`, … in the data
 /// directory. Every later start continues with the data that is there. Ctrl-C or SIGTERM stops cleanly.
@@ -83,7 +84,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6440")]
     pub(crate) listen: SocketAddr,
 
-    /// Where plain HTTP listens: /healthz, /readyz and /metrics. Port 0 picks a free port.
+    /// Where plain HTTP listens: the fleet API at /api/hyperfleet/v1, /healthz, /readyz and /metrics. Port 0 picks a free
+    /// port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
     pub(crate) http: SocketAddr,
 
@@ -93,11 +95,11 @@ pub(crate) struct UpArgs {
 
     /// Simulate what clusters would do that have nodes: the default. Deployments, StatefulSets and DaemonSets become
     /// available and Jobs complete, though no pod ever runs. The annotation bellwether.io/simulate on an object or on
-    /// its pod template changes its lot: fail, never, or delay=5s.
+    /// its pod template changes its lot: fail, never, or delay=5s. The spokes are registered as clusters of the fleet.
     #[arg(long, overrides_with = "no_demo")]
     pub(crate) demo: bool,
 
-    /// Leave out the simulation: the status of a workload is what its clients write.
+    /// Leave out the simulation: the status of a workload is what its clients write, and the fleet is empty at first.
     #[arg(long)]
     pub(crate) no_demo: bool,
 
@@ -107,6 +109,9 @@ pub(crate) struct UpArgs {
 
     #[command(flatten)]
     pub(crate) controllers: ControllerArgs,
+
+    #[command(flatten)]
+    pub(crate) fleet: crate::fleet_api::CommonArgs,
 }
 
 /// Which cluster a command talks to.

@@ -7,6 +7,7 @@ mod controllers;
 mod crds;
 mod endpoints;
 mod fleet;
+mod fleet_api;
 mod heartbeat;
 mod kubeconfig;
 mod logging;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         }
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
         cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),
+        cli::Command::Run { role: cli::Role::FleetApi(arguments) } => fleet_api::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

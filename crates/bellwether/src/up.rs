@@ -8,10 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use axum::Router;
 use bellwether_api::{Definition, Place};
 use bellwether_apiserver::pki::Pki;
 use bellwether_apiserver::{ApiServer, HUB, Identity, TlsSettings};
 use bellwether_clock::SystemClock;
+use bellwether_fleet::config::Config;
+use bellwether_fleet::decide::{Create, Refusal};
+use bellwether_fleet::resource::Id;
+use bellwether_fleet::serve::{Assembled, assemble};
+use bellwether_fleet::writer::{Command, WriteError};
 use bellwether_runtime::{Context, Health, Leadership, Metrics, Shutdown, http};
 use bellwether_simulator::Simulator;
 use bellwether_store::OpenError;
@@ -23,6 +29,7 @@ use crate::cli::{ApiserverArgs, UpArgs};
 use crate::controllers::ControllerArgs;
 use crate::crds;
 use crate::endpoints::{Addresses, Endpoints};
+use crate::fleet_api::{Database, serve_until_end};
 use crate::kubeconfig;
 use crate::signals::StopSignals;
 use crate::target::Target;
@@ -31,6 +38,8 @@ use crate::target::Target;
 const STOP: Duration = Duration::from_secs(5);
 /// How long controllers may take to get going before the server says that it is up.
 const SETTLE: Duration = Duration::from_secs(2);
+/// By whom the clusters of the demo are registered.
+const REGISTRAR: &str = "bellwether-up@local";
 /// How many clusters are set up at the same time.
 const AT_ONCE: usize = 16;
 
@@ -42,6 +51,7 @@ struct Plan {
     clusters: Vec<String>,
     simulation: Option<Simulation>,
     controllers: Option<ControllerArgs>,
+    fleet: Option<Config>,
 }
 
 /// How workloads are simulated on every cluster.
@@ -65,6 +75,7 @@ impl Simulation {
 
 pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
     let clusters = (1..=arguments.spokes).map(|number| format!("spoke-{number}")).collect();
+    arguments.fleet.check(arguments.http, "--http", false)?;
     start(Plan {
         data_dir: arguments.data_dir,
         listen: arguments.listen,
@@ -72,6 +83,7 @@ pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
         clusters,
         simulation: (!arguments.no_demo).then_some(Simulation { delay: arguments.simulate_delay }),
         controllers: Some(arguments.controllers),
+        fleet: Some(Config { vocabulary: arguments.fleet.vocabulary(), ..Config::default() }),
     })
 }
 
@@ -83,6 +95,7 @@ pub(crate) fn run_apiserver(arguments: ApiserverArgs) -> anyhow::Result<()> {
         clusters: arguments.logical_clusters,
         simulation: None,
         controllers: None,
+        fleet: None,
     })
 }
 
@@ -147,6 +160,7 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
     let pki = Pki::load_or_create(&dir.join("pki"), &[plan.listen.ip()])?;
     let server =
         ApiServer::durable(dir).clusters(plan.clusters.clone()).ca_certificate(&pki.ca).start().await?;
+    let demo = plan.simulation.is_some();
     let simulators =
         plan.simulation.map(|simulation| simulation.start(&server, &plan.clusters)).unwrap_or_default();
     let process = Process::of(&server);
@@ -164,8 +178,12 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
     let mut addresses = Addresses { kubernetes: url, http: None };
     if let Some(listener) = http {
         addresses.http = Some(format!("http://{}", reachable(listener.local_addr()?)));
-        let routes = http::routes(process.health.clone(), process.metrics.clone());
-        tokio::spawn(async move { axum::serve(listener, routes).await });
+        let mut routes = http::routes(process.health.clone(), process.metrics.clone());
+        if let Some(config) = plan.fleet {
+            let registered = if demo { plan.clusters.as_slice() } else { &[] };
+            routes = routes.merge(process.run_fleet(dir, config, registered).await?);
+        }
+        serve_until_end(listener, routes, &process.shutdown);
     }
     let published = Endpoints::publish(dir.join("endpoints.json"), &addresses)?;
     greet(dir, &addresses, &plan.clusters, begun.elapsed());
@@ -186,6 +204,29 @@ impl Process {
         let server = server.clone();
         process.health.ask("the store", move || server.trouble());
         process
+    }
+
+    /// Starts the fleet API on a file of the data directory, and registers clusters that it does not know yet.
+    async fn run_fleet(&self, dir: &Path, config: Config, clusters: &[String]) -> anyhow::Result<Router> {
+        let store = Database::Sqlite(dir.join("fleet.db")).open().await?;
+        let Assembled { routes, fleet } =
+            assemble(store, config, Arc::new(SystemClock), &self.metrics, &self.health, &self.shutdown)?;
+        for name in clusters {
+            let create = Create {
+                id: Id::at(fleet.now()),
+                kind: "Cluster".to_owned(),
+                name: name.clone(),
+                owner: None,
+                spec: Default::default(),
+                labels: [("bellwether.io/demo".to_owned(), "true".to_owned())].into(),
+                tenancy: Default::default(),
+            };
+            match fleet.write(Command::Create { create, by: REGISTRAR.to_owned() }).await {
+                Ok(_) | Err(WriteError::Refused(Refusal::Exists { .. })) => {}
+                Err(error) => return Err(error).context(format!("cannot register {name} in the fleet")),
+            }
+        }
+        Ok(routes)
     }
 
     /// Brings our definitions to the hub and every spoke, and starts the controllers there. They are under way when
@@ -283,6 +324,7 @@ fn greet(dir: &Path, addresses: &Addresses, clusters: &[String], took: Duration)
     println!("Bellwether is up after {:.2} s.\n", took.as_secs_f64());
     println!("  Kubernetes API  {}  ({})", addresses.kubernetes, summary(clusters));
     if let Some(http) = &addresses.http {
+        println!("  Fleet API       {http}{}", bellwether_fleet::kinds::BASE_PATH);
         println!("  HTTP            {http}  (/healthz, /readyz, /metrics)");
     }
     println!("  Data            {}\n", dir.display());
@@ -291,6 +333,9 @@ fn greet(dir: &Path, addresses: &Addresses, clusters: &[String], took: Duration)
     println!("  kubectl get namespaces");
     if let Some(first) = clusters.first() {
         println!("  kubectl --context {first} get namespaces");
+    }
+    if let Some(http) = &addresses.http {
+        println!("  bellwether cluster get --api {http}");
     }
     println!("\nCtrl-C stops it; the data stays.");
 }

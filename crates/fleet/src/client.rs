@@ -167,16 +167,41 @@ impl Client {
 
     /// Sends a request as it is, and returns whatever comes back. The path begins with a slash.
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
+        self.send_within(request, PATIENCE, LARGEST).await
+    }
+
+    /// Reads what is at a path, within bounds of its own.
+    pub(crate) async fn fetch(
+        &self,
+        path: &str,
+        patience: Duration,
+        largest: usize,
+    ) -> Result<Bytes, ClientError> {
+        let request = Request::builder().uri(path).body(Full::default());
+        let request = request.map_err(|_| ClientError::Address(path.to_owned()))?;
+        let answer = self.send_within(request, patience, largest).await?;
+        match answer.status {
+            StatusCode::OK => Ok(answer.body),
+            status => Err(self.unreachable(format!("it answers with HTTP {status}"))),
+        }
+    }
+
+    async fn send_within(
+        &self,
+        request: Request<Full<Bytes>>,
+        patience: Duration,
+        largest: usize,
+    ) -> Result<Answer, ClientError> {
         let whole = async {
             let response = self.begin(request).await?;
             let (parts, body) = response.into_parts();
-            let body = Limited::new(body, LARGEST).collect().await;
+            let body = Limited::new(body, largest).collect().await;
             let body = body.map_err(|error| self.unreachable(format!("the answer was cut off: {error}")))?;
             Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
         };
-        match tokio::time::timeout(PATIENCE, whole).await {
+        match tokio::time::timeout(patience, whole).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(self.unreachable(format!("it took longer than {PATIENCE:?}"))),
+            Err(_) => Err(self.unreachable(format!("it took longer than {patience:?}"))),
         }
     }
 

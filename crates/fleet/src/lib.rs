@@ -1,6 +1,7 @@
 //! The fleet API: clusters and node pools, and whether they are ready at the generation that was asked for.
 
 pub mod client;
+pub mod config;
 pub mod decide;
 pub mod feed;
 mod fleet;

@@ -11,8 +11,10 @@ use crate::metrics::{MEDIA_TYPE, Metrics};
 /// The routes. `/healthz` says that the process runs; `/readyz` also asks its parts.
 pub fn routes(health: Health, metrics: Metrics) -> Router {
     let ready = move || std::future::ready(readiness(&health.troubles()));
-    let counted =
-        move || std::future::ready(([(header::CONTENT_TYPE, MEDIA_TYPE)], metrics.text()).into_response());
+    let counted = move || {
+        let metrics = metrics.clone();
+        async move { ([(header::CONTENT_TYPE, MEDIA_TYPE)], metrics.fresh_text().await).into_response() }
+    };
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))

@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -18,29 +20,28 @@ use prometheus_client::registry::Registry;
 
 /// The media type of [`Metrics::text`].
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Before the name of every metric.
-const PREFIX: &str = "bellwether";
+
+/// Brings metrics up to date that nobody keeps as things happen.
+type Refresh = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// All metrics of a process. Clones are the same.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Metrics {
     inner: Arc<Mutex<Inner>>,
 }
 
+#[derive(Default)]
 struct Inner {
     registry: Registry,
     groups: HashMap<TypeId, Box<dyn Any + Send>>,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        let inner = Inner { registry: Registry::with_prefix(PREFIX), groups: HashMap::new() };
-        Self { inner: Arc::new(Mutex::new(inner)) }
-    }
+    refreshes: Vec<Refresh>,
 }
 
 /// Metrics that belong together. They are registered once in a process, by whoever asks first.
 pub trait Group: Clone + Send + 'static {
+    /// Before the name of each.
+    const PREFIX: &'static str = "bellwether";
+
     /// Makes them, and registers each with its name and its words.
     fn register(registry: &mut Registry) -> Self;
 }
@@ -48,13 +49,29 @@ pub trait Group: Clone + Send + 'static {
 impl Metrics {
     /// The metrics of a group; the same for all who ask.
     pub fn group<G: Group>(&self) -> G {
-        let Inner { registry, groups } = &mut *self.inner.lock();
-        let group = groups.entry(TypeId::of::<G>()).or_insert_with(|| Box::new(G::register(registry)));
+        let Inner { registry, groups, .. } = &mut *self.inner.lock();
+        let mut register = || G::register(registry.sub_registry_with_prefix(G::PREFIX));
+        let group = groups.entry(TypeId::of::<G>()).or_insert_with(|| Box::new(register()));
         match group.downcast_ref::<G>() {
             Some(group) => group.clone(),
             // The key is the type.
-            None => G::register(registry),
+            None => register(),
         }
+    }
+
+    /// Has something done before every [`fresh_text`](Self::fresh_text). It must bound how long it takes.
+    pub fn before_text<F>(&self, refresh: impl Fn() -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.inner.lock().refreshes.push(Arc::new(move || refresh().boxed()));
+    }
+
+    /// All of them as text, after those that need it were brought up to date.
+    pub async fn fresh_text(&self) -> String {
+        let refreshes = self.inner.lock().refreshes.clone();
+        futures::future::join_all(refreshes.iter().map(|refresh| refresh())).await;
+        self.text()
     }
 
     /// All of them as text.
@@ -183,5 +200,30 @@ mod tests {
         assert!(text.contains(line), "{text}");
         let line = r#"bellwether_reconcile_errors_total{cluster="hub",controller="addon-controller",error="conflict"} 1"#;
         assert!(text.contains(line), "{text}");
+    }
+
+    #[derive(Clone)]
+    struct Guests(Gauge);
+
+    impl Group for Guests {
+        const PREFIX: &'static str = "hotel";
+
+        fn register(registry: &mut Registry) -> Self {
+            let guests = Self(Gauge::default());
+            registry.register("guests", "Who is there", guests.0.clone());
+            guests
+        }
+    }
+
+    #[tokio::test]
+    async fn a_group_may_have_a_prefix_of_its_own_and_be_brought_up_to_date_when_asked_for() {
+        let metrics = Metrics::default();
+        let guests: Guests = metrics.group();
+        metrics.before_text(move || {
+            guests.0.inc();
+            std::future::ready(())
+        });
+        assert!(metrics.text().contains("\nhotel_guests 0\n"));
+        assert!(metrics.fresh_text().await.contains("\nhotel_guests 1\n"));
     }
 }

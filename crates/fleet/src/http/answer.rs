@@ -34,7 +34,7 @@ impl Api {
         let no_endpoint = || Problem::new(Code::NoEndpoint, format!("there is nothing at {path}"));
         let located = locate(self.fleet.kinds(), below).ok_or_else(no_endpoint)?;
         let operation = operation(&located, &parts.method)?;
-        let caller = self.access.caller(&parts.headers, operation).await?;
+        let caller = self.access.caller(&parts.headers, operation, self.fleet.now()).await?;
         let request = Request { api: self, located, caller, parts };
         match operation {
             Operation::List => request.list().await,

@@ -5,6 +5,7 @@
 
 mod access;
 mod answer;
+mod auth;
 mod body;
 mod labels;
 mod parameters;
@@ -24,7 +25,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub use access::{Access, Dimension, TenancyConfig};
+pub use access::{Access, Dimension, TenancyConfig, TenancyError};
+pub use auth::{AuthConfig, AuthError, IssuerConfig};
 use problem::{Code, Problem};
 
 use crate::fleet::Fleet;

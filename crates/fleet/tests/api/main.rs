@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod auth;
 mod cases;
 mod harness;
 mod hostile;
 mod mapped;
 mod properties;
 mod searches;
+mod tokens;
 mod vectors;
 mod watching;

@@ -1,0 +1,290 @@
+//! What the configuration file says: which kinds there are, who may ask, who the tenants are, and how much is too much.
+//! It is read strictly and checked whole before anything starts.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::http::{AuthConfig, AuthError, TenancyConfig, TenancyError};
+use crate::kinds::{KindConfig, KindError, Kinds};
+use crate::vocabulary::Vocabulary;
+
+/// The configuration of a fleet.
+///
+/// ```
+/// use bellwether_fleet::config::Config;
+///
+/// let config = Config::parse("limits: {request_timeout: 5s}", "fleet.yaml")?;
+/// assert!(!config.auth_enabled());
+/// let error = Config::parse("limitz: {}", "fleet.yaml").unwrap_err();
+/// assert!(error.to_string().starts_with("fleet.yaml:1:1: "), "{error}");
+/// # Ok::<(), bellwether_fleet::config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Kinds beside the built-in ones, or instead of them.
+    pub entities: Vec<KindConfig>,
+    /// Who has to say who they are.
+    pub auth: AuthConfig,
+    /// How tenants are told apart.
+    pub tenancy: TenancyConfig,
+    /// How much is too much.
+    pub limits: Limits,
+}
+
+/// How much is too much.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// How large the body of a request may be.
+    pub max_body_bytes: usize,
+    /// How long a request may take; a watch may take longer.
+    #[serde(deserialize_with = "duration")]
+    pub request_timeout: Duration,
+    /// How many may watch at the same time.
+    pub max_watchers: usize,
+    /// For how many days the status log is kept.
+    pub status_log_days: u32,
+    /// How many removals are kept for those who watch and were away.
+    pub tombstones: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 1024 * 1024,
+            request_timeout: Duration::from_secs(30),
+            max_watchers: 1000,
+            status_log_days: 30,
+            tombstones: 100_000,
+        }
+    }
+}
+
+/// The longest that a request may be let to take.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// The largest body that may be let in.
+const LARGEST_BODY: usize = 64 * 1024 * 1024;
+/// The most that may be let to watch.
+const MOST_WATCHERS: usize = 1_000_000;
+/// The longest that a log may be kept.
+const MOST_DAYS: u32 = 3650;
+
+/// `500ms`, `30s`, `1m30s`
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let parsed: Option<SignedDuration> = text.parse().ok();
+    let duration = parsed.and_then(|duration| Duration::try_from(duration).ok());
+    duration.ok_or_else(|| {
+        let words = "a duration is a number with a unit, such as 500ms, 30s or 1m30s";
+        de::Error::custom(format!("{text:?} is not a duration: {words}"))
+    })
+}
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum ConfigError {
+    #[error("{path}:{line}:{column}: {words}")]
+    Text { path: String, line: u64, column: u64, words: String },
+    #[error("{path}: {source}")]
+    Kinds { path: String, source: KindError },
+    #[error("{path}: {source}")]
+    Auth { path: String, source: AuthError },
+    #[error("{path}: {source}")]
+    Tenancy { path: String, source: TenancyError },
+    #[error("{path}: limits.{field} must be from {least} to {most}")]
+    Limit { path: String, field: &'static str, least: String, most: String },
+}
+
+impl Config {
+    /// Reads the text of a file, whose path is named in errors. Nothing that it refers to is opened.
+    pub fn parse(text: &str, path: &str) -> Result<Self, ConfigError> {
+        // A file of comments, or of nothing, has nothing to say against the defaults.
+        let read: Result<Option<Self>, _> = serde_saphyr::from_str(text);
+        let config = read.map_err(|error| {
+            let at = error.location();
+            let (line, column) = at.map_or((1, 1), |at| (at.line(), at.column()));
+            let words = in_brief(&error);
+            let words = words.trim_end_matches(&format!(" at line {line}, column {column}")).to_owned();
+            ConfigError::Text { path: path.to_owned(), line, column, words }
+        })?;
+        let config = config.unwrap_or_default();
+        config.check(path)?;
+        Ok(config)
+    }
+
+    /// Whether callers have to say who they are.
+    pub fn auth_enabled(&self) -> bool {
+        self.auth.enabled()
+    }
+
+    fn check(&self, path: &str) -> Result<(), ConfigError> {
+        let path = || path.to_owned();
+        Kinds::new(self.entities.clone(), Vocabulary::default())
+            .map_err(|source| ConfigError::Kinds { path: path(), source })?;
+        self.auth.check().map_err(|source| ConfigError::Auth { path: path(), source })?;
+        self.tenancy.check().map_err(|source| ConfigError::Tenancy { path: path(), source })?;
+        let beyond = |field, least: &str, most: String| {
+            Err(ConfigError::Limit { path: path(), field, least: least.to_owned(), most })
+        };
+        let Limits { max_body_bytes, request_timeout, max_watchers, status_log_days, tombstones } =
+            &self.limits;
+        if !(1024..=LARGEST_BODY).contains(max_body_bytes) {
+            return beyond("max_body_bytes", "1024", LARGEST_BODY.to_string());
+        }
+        if !(Duration::from_millis(100)..=LONGEST).contains(request_timeout) {
+            return beyond("request_timeout", "100ms", "1h".to_owned());
+        }
+        if *max_watchers > MOST_WATCHERS {
+            return beyond("max_watchers", "0", MOST_WATCHERS.to_string());
+        }
+        if !(1..=MOST_DAYS).contains(status_log_days) {
+            return beyond("status_log_days", "1", MOST_DAYS.to_string());
+        }
+        if i64::try_from(*tombstones).is_err() {
+            return beyond("tombstones", "0", i64::MAX.to_string());
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong, without the excerpt of the file that comes with it.
+fn in_brief(error: &serde_saphyr::Error) -> String {
+    let words = error.without_snippet().to_string();
+    words.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        Config::parse(text, "fleet.yaml").expect_err(text).to_string()
+    }
+
+    #[test]
+    fn nothing_said_is_the_defaults() {
+        for text in ["", "# nothing\n", "{}", "limits: {}\nauth: {}\ntenancy: {}\nentities: []"] {
+            let config = Config::parse(text, "fleet.yaml").expect(text);
+            assert_eq!(config.limits, Limits::default());
+            assert!(!config.auth_enabled() && !config.tenancy.enabled && config.entities.is_empty());
+        }
+    }
+
+    #[test]
+    fn everything_can_be_said() {
+        let text = r#"
+entities:
+  - kind: Cluster
+    plural: clusters
+    required_adapters: [validation, dns]
+    spec_schema: {type: object, properties: {region: {type: string}}}
+auth:
+  issuers:
+    - issuer_url: https://issuer.example.com
+      jwk_cert_url: https://issuer.example.com/keys?all=true
+      audience: fleet
+      identity_claim_pattern: '@example\.com$'
+      identity_header: X-User
+tenancy:
+  enabled: true
+  system_header: X-System
+  dimensions:
+    - {header: X-Org, key: org, required: true}
+    - {header: X-Project, key: project}
+limits:
+  max_body_bytes: 2097152
+  request_timeout: 1m30s
+  max_watchers: 10
+  status_log_days: 7
+  tombstones: 5
+"#;
+        let config = Config::parse(text, "fleet.yaml").expect("it makes sense");
+        assert!(config.auth_enabled());
+        assert_eq!(config.limits.request_timeout, Duration::from_secs(90));
+        assert_eq!(config.entities.len(), 1);
+        assert_eq!(config.tenancy.dimensions.len(), 2);
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_place() {
+        let rows = [
+            ("entitys: []", "fleet.yaml:1:1: ", "entitys"),
+            ("limits:\n  max_body: 1", "fleet.yaml:2:3: ", "max_body"),
+            ("auth:\n  issuers:\n    - issuer: x", "fleet.yaml:3:7: ", "issuer"),
+            ("limits: {request_timeout: 30}", "fleet.yaml:1:", "is not a duration"),
+            ("limits: {request_timeout: soon}", "fleet.yaml:1:", "\"soon\" is not a duration"),
+            ("limits: {request_timeout: -5s}", "fleet.yaml:1:", "is not a duration"),
+            ("limits: {max_watchers: many}", "fleet.yaml:1:24: ", "invalid"),
+            ("limits: {}\nlimits: {}", "fleet.yaml:2:1: ", "limits"),
+            ("limits: [", "fleet.yaml:1:", ""),
+            ("text", "fleet.yaml:1:1: ", ""),
+        ];
+        for (text, place, words) in rows {
+            let refusal = refusal(text);
+            assert!(refusal.starts_with(place) && refusal.contains(words), "{text:?}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_words() {
+        let issuer =
+            |fields: &str| format!("auth: {{issuers: [{{issuer_url: https://i.example.com, {fields}}}]}}");
+        let rows = [
+            ("auth: {enabled: true}".to_owned(), "auth.issuers has nobody"),
+            (issuer(""), "has neither jwk_cert_url nor jwk_cert_file"),
+            (
+                issuer("jwk_cert_url: https://i.example.com/k, jwk_cert_file: k"),
+                "has both jwk_cert_url and jwk_cert_file",
+            ),
+            (issuer("jwk_cert_url: http://i.example.com/k"), "https is required"),
+            (issuer("jwk_cert_url: http://127.0.0.1.example.com/k"), "https is required"),
+            (issuer("jwk_cert_url: http://127.0.0.1@i.example.com/k"), "https is required"),
+            (issuer("jwk_cert_url: ftp://i.example.com/k"), "is not an address"),
+            (issuer("jwk_cert_url: keys"), "is not an address"),
+            (issuer("jwk_cert_file: k, identity_claim_pattern: '('"), "is not a regular expression"),
+            (issuer("jwk_cert_file: k, identity_claim: ''"), "identity_claim must not be empty"),
+            (issuer("jwk_cert_file: k, audience: ''"), "audience must not be empty"),
+            (issuer("jwk_cert_file: k, header: 'a b'"), "auth.issuers[0].header \"a b\" is not the name"),
+            (issuer("jwk_cert_file: k, identity_header: 'a:b'"), "auth.issuers[0].identity_header"),
+            (
+                "auth: {issuers: [{issuer_url: '', jwk_cert_file: k}]}".to_owned(),
+                "issuer_url must not be empty",
+            ),
+            ("tenancy: {enabled: true}".to_owned(), "tenancy.dimensions has nothing"),
+            ("tenancy: {dimensions: [{header: 'a b', key: a}]}".to_owned(), "dimensions[0].header \"a b\""),
+            (
+                "tenancy: {dimensions: [{header: a, key: ''}]}".to_owned(),
+                "dimensions[0].key must not be empty",
+            ),
+            ("tenancy: {dimensions: [{header: a, key: k}, {header: A, key: l}]}".to_owned(), "\"A\" twice"),
+            ("tenancy: {dimensions: [{header: a, key: k}, {header: b, key: k}]}".to_owned(), "\"k\" twice"),
+            ("tenancy: {system_header: a, dimensions: [{header: a, key: k}]}".to_owned(), "\"a\" twice"),
+            ("entities: [{kind: Thing, plural: resources}]".to_owned(), "resources"),
+            ("limits: {max_body_bytes: 0}".to_owned(), "limits.max_body_bytes must be from 1024"),
+            ("limits: {request_timeout: 0s}".to_owned(), "limits.request_timeout must be from 100ms to 1h"),
+            ("limits: {status_log_days: 0}".to_owned(), "limits.status_log_days must be from 1"),
+        ];
+        for (text, words) in rows {
+            let refusal = refusal(&text);
+            assert!(refusal.starts_with("fleet.yaml: ") && refusal.contains(words), "{text}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn keys_may_be_read_over_http_on_this_machine() {
+        for host in ["127.0.0.1:8080", "localhost", "[::1]:80"] {
+            let text = format!("auth: {{issuers: [{{issuer_url: i, jwk_cert_url: 'http://{host}/k'}}]}}");
+            assert!(Config::parse(&text, "fleet.yaml").is_ok(), "{host}");
+        }
+    }
+
+    #[test]
+    fn issuers_can_be_kept_and_not_used() {
+        let text = "auth: {enabled: false, issuers: [{issuer_url: i, jwk_cert_file: k}]}";
+        assert!(!Config::parse(text, "fleet.yaml").expect(text).auth_enabled());
+    }
+}
