@@ -60,6 +60,7 @@ pub(crate) enum Subject {
     /// The embedded Kubernetes API server, beside the real kube-apiserver and etcd where those are at hand.
     Apiserver(BenchArgs),
     Heartbeat(crate::bench::heartbeat::HeartbeatArgs),
+    Fleet(crate::bench::fleet::FleetArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         cli::Command::Bench { subject: cli::Subject::Heartbeat(arguments) } => {
             bench::heartbeat::run(&arguments)
         }
+        cli::Command::Bench { subject: cli::Subject::Fleet(arguments) } => bench::fleet::run(&arguments),
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
         cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),
         cli::Command::Run { role: cli::Role::FleetApi(arguments) } => fleet_api::run(&arguments),

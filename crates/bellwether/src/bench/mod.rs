@@ -4,6 +4,7 @@ mod connection;
 mod contestant;
 mod definitions;
 mod fanout;
+pub(crate) mod fleet;
 pub(crate) mod heartbeat;
 mod load;
 mod process;
