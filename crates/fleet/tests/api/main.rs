@@ -5,5 +5,7 @@
 mod auth;
 mod cases;
 mod harness;
+mod observability;
+mod tenancy;
 mod tokens;
 mod vectors;
