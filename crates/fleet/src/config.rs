@@ -32,6 +32,9 @@ pub struct Config {
     pub tenancy: TenancyConfig,
     /// How much is too much.
     pub limits: Limits,
+    /// What the conditions of a whole resource are called. Not of the file: what clients rely on is for a flag to change.
+    #[serde(skip)]
+    pub vocabulary: Vocabulary,
 }
 
 /// How much is too much.
@@ -54,7 +57,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_body_bytes: 1024 * 1024,
+            max_body_bytes: crate::http::LARGEST_BODY,
             request_timeout: Duration::from_secs(30),
             max_watchers: 1000,
             status_log_days: 30,
@@ -123,7 +126,7 @@ impl Config {
 
     fn check(&self, path: &str) -> Result<(), ConfigError> {
         let path = || path.to_owned();
-        Kinds::new(self.entities.clone(), Vocabulary::default())
+        Kinds::new(self.entities.clone(), self.vocabulary)
             .map_err(|source| ConfigError::Kinds { path: path(), source })?;
         self.auth.check().map_err(|source| ConfigError::Auth { path: path(), source })?;
         self.tenancy.check().map_err(|source| ConfigError::Tenancy { path: path(), source })?;

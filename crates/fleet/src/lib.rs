@@ -8,10 +8,13 @@ mod fleet;
 pub mod http;
 pub mod kinds;
 pub mod mapping;
+mod measured;
 pub mod resource;
 pub mod search;
+pub mod serve;
 pub mod store;
 pub mod vocabulary;
 pub mod writer;
 
 pub use fleet::Fleet;
+pub use measured::Measured;

@@ -99,6 +99,7 @@ impl Access {
         now: Timestamp,
     ) -> Result<Caller, Problem> {
         let identity = self.identity(headers, operation, now).await?;
+        tracing::Span::current().record("caller", identity.as_str());
         Ok(Caller { identity, tenancy: self.tenancy.of(headers, operation)? })
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::access::Caller;
 use super::parameters::Parameters;
 use super::problem::{Code, Problem};
-use super::routes::{Located, Operation, Place, Scope, locate};
+use super::routes::{Located, Operation, Scope, locate};
 use super::{Api, REVISION_HEADER, body};
 use crate::decide::{Create, Owner, Refusal, Reported, Target};
 use crate::kinds::{BASE_PATH, Kind};
@@ -253,11 +253,6 @@ impl Request<'_> {
         let page = parameters.page()?;
         parameters.finish()?;
         Ok(page)
-    }
-
-    /// Where the request goes, for metrics: ids left out.
-    pub(super) fn place(&self) -> Place {
-        self.located.place
     }
 }
 

@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bellwether_conditions::Status;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
 use super::labels;
+use super::layers::TooLarge;
 use super::problem::{Code, Constraint, FieldError, Problem};
 use crate::decide::Patch;
 use crate::kinds::Kind;
 use crate::resource::{Report, ReportedCondition};
 use crate::writer::microseconds;
 
-/// How large a body may be.
+/// How large a body may be, unless the configuration says otherwise.
 pub(crate) const LARGEST: usize = 1024 * 1024;
 /// How far ahead of us the clock of an adapter may be.
 const AHEAD: SignedDuration = SignedDuration::from_mins(5);
@@ -62,13 +63,11 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Map<String, 
             ),
         ));
     }
-    let bytes = Limited::new(body, LARGEST).collect().await.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            Problem::new(Code::TooLarge, format!("the body has more than {LARGEST} bytes"))
-        } else {
-            malformed("the body ended before it was complete")
-        }
-    })?;
+    let bytes =
+        body.collect().await.map_err(|error| match error.into_inner().downcast_ref::<TooLarge>() {
+            Some(too_large) => Problem::new(Code::TooLarge, too_large.to_string()),
+            None => malformed("the body ended before it was complete"),
+        })?;
     let bytes = bytes.to_bytes();
     if bytes.is_empty() {
         return Err(malformed("the body is empty; a JSON object is expected"));

@@ -8,73 +8,81 @@ mod answer;
 mod auth;
 mod body;
 mod labels;
+mod layers;
+mod metrics;
 mod parameters;
 mod problem;
 mod routes;
 mod watch;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::extract::{Extension, Request, State};
+use axum::http::HeaderName;
 use axum::response::Response;
 use axum::routing::any;
+use bellwether_runtime::Metrics;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 pub use access::{Access, Dimension, TenancyConfig, TenancyError};
 pub use auth::{AuthConfig, AuthError, IssuerConfig};
+pub(crate) use body::LARGEST as LARGEST_BODY;
+use layers::RequestIds;
+pub(crate) use metrics::{FleetMetrics, count_pending};
 use problem::{Code, Problem};
 
+use crate::config::Limits;
 use crate::fleet::Fleet;
 use crate::kinds::BASE_PATH;
 
 /// The header with the revision at which a list was true; to watch from there.
 pub(crate) const REVISION_HEADER: HeaderName = HeaderName::from_static("bellwether-revision");
-/// The header with the id of a request.
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// How long a request may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How many may watch at the same time.
-const MOST_WATCHERS: usize = 1000;
 
 /// What answers.
 pub(crate) struct Api {
     pub(crate) fleet: Fleet,
     pub(crate) access: Access,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: FleetMetrics,
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) stopping: CancellationToken,
 }
 
-/// The routes of the fleet. Watches end when `stopping` is cancelled; everything else ends by itself.
+/// The routes of the fleet with the usual limits, counted for nobody.
 pub fn routes(fleet: Fleet, access: Access, stopping: CancellationToken) -> Router {
-    let watchers = Arc::new(Semaphore::new(MOST_WATCHERS));
-    let api = Arc::new(Api { fleet, access, watchers, stopping });
-    Router::new()
-        .route(BASE_PATH, any(serve))
-        .route(&format!("{BASE_PATH}/{{*path}}"), any(serve))
-        .with_state(api)
+    routes_with(fleet, access, Limits::default(), &Metrics::default(), stopping)
 }
 
-async fn serve(State(api): State<Arc<Api>>, request: Request) -> Response {
-    let id = Uuid::now_v7().to_string();
+/// The routes of the fleet. Watches end when `stopping` is cancelled; everything else ends by itself.
+pub fn routes_with(
+    fleet: Fleet,
+    access: Access,
+    limits: Limits,
+    metrics: &Metrics,
+    stopping: CancellationToken,
+) -> Router {
+    let watchers = Arc::new(Semaphore::new(limits.max_watchers));
+    let api = Arc::new(Api { fleet, access, limits, metrics: metrics.group(), watchers, stopping });
+    let routes =
+        Router::new().route(BASE_PATH, any(serve)).route(&format!("{BASE_PATH}/{{*path}}"), any(serve));
+    layers::around(routes, api)
+}
+
+async fn serve(
+    State(api): State<Arc<Api>>,
+    Extension(ids): Extension<RequestIds>,
+    request: Request,
+) -> Response {
     let (parts, body) = request.into_parts();
-    let outcome = match tokio::time::timeout(PATIENCE, api.answer(&parts, body)).await {
+    let body = layers::bounded(body, api.limits.max_body_bytes);
+    let outcome = match tokio::time::timeout(api.limits.request_timeout, api.answer(&parts, body)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Problem::new(
             Code::TimedOut,
             "the request took too long; whether a change was made is not known",
         )),
     };
-    let mut response =
-        outcome.unwrap_or_else(|problem| problem.response(parts.uri.path(), &id, api.fleet.now()));
-    let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        headers.insert(REQUEST_ID, id);
-    }
-    headers.insert(header::VARY, HeaderValue::from_static("Authorization"));
-    response
+    outcome.unwrap_or_else(|problem| problem.response(parts.uri.path(), &ids.trace, api.fleet.now()))
 }

@@ -1,0 +1,284 @@
+//! What is counted of the fleet, by the names that dashboards of the field know. Ids are left out of paths, and what nobody
+//! serves is one path, so that callers cannot make series.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use axum::http::Method;
+use bellwether_clock::Clock;
+use bellwether_runtime::Metrics;
+use bellwether_runtime::metrics::Group;
+use jiff::Timestamp;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use tokio::time::Instant;
+
+use super::routes::locate;
+use crate::kinds::{BASE_PATH, Kinds};
+use crate::store::{Pending, Store};
+
+/// Where requests for nothing that is served are counted.
+const UNKNOWN: &str = "unknown";
+/// What is pending longer is stuck.
+const STUCK: Duration = Duration::from_secs(600);
+/// How long counting what is pending may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How soon it is counted again.
+const AGAIN: Duration = Duration::from_secs(1);
+const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    path: String,
+    code: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Route {
+    method: &'static str,
+    path: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Version {
+    version: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Reconciled {
+    resource_type: String,
+    is_delete: &'static str,
+}
+
+impl Reconciled {
+    fn new(kind: &str, deleting: bool) -> Self {
+        Self { resource_type: kind.to_owned(), is_delete: if deleting { "true" } else { "false" } }
+    }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Asked {
+    operation: &'static str,
+}
+
+/// All that is counted of the fleet.
+#[derive(Clone)]
+pub(crate) struct FleetMetrics {
+    requests: Family<Answered, Counter>,
+    request_seconds: Family<Route, Histogram>,
+    started: Family<Reconciled, Counter>,
+    pending: Family<Reconciled, Gauge>,
+    stuck: Family<Reconciled, Gauge>,
+    stuck_seconds: Family<Reconciled, Gauge>,
+    query_seconds: Family<Asked, Histogram>,
+    errors: Family<Asked, Counter>,
+}
+
+impl Group for FleetMetrics {
+    const PREFIX: &'static str = "hyperfleet";
+
+    fn register(registry: &mut Registry) -> Self {
+        let histogram = || Histogram::new(BUCKETS);
+        let group = Self {
+            requests: Family::default(),
+            request_seconds: Family::new_with_constructor(histogram),
+            started: Family::default(),
+            pending: Family::default(),
+            stuck: Family::default(),
+            stuck_seconds: Family::default(),
+            query_seconds: Family::new_with_constructor(histogram),
+            errors: Family::default(),
+        };
+        let build: Family<Version, Gauge> = Family::default();
+        build.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);
+        registry.register("api_requests", "Requests that were answered", group.requests.clone());
+        registry.register_with_unit(
+            "api_request_duration",
+            "How long answers took",
+            Unit::Seconds,
+            group.request_seconds.clone(),
+        );
+        registry.register("api_build_info", "The version that runs", build);
+        registry.register(
+            "api_reconciliation_started",
+            "Generations that adapters have to bring about",
+            group.started.clone(),
+        );
+        let pending = "api_resource_pending_reconciliation";
+        registry.register(pending, "Resources that are not as wanted", group.pending.clone());
+        registry.register(
+            format!("{pending}_stuck"),
+            "Resources that are not as wanted for more than 10 minutes",
+            group.stuck.clone(),
+        );
+        registry.register_with_unit(
+            format!("{pending}_stuck_duration"),
+            "For how long the one is not as wanted that is so for longest",
+            Unit::Seconds,
+            group.stuck_seconds.clone(),
+        );
+        registry.register_with_unit(
+            "db_query_duration",
+            "How long the database took",
+            Unit::Seconds,
+            group.query_seconds.clone(),
+        );
+        registry.register("db_errors", "What the database did not do", group.errors.clone());
+        group
+    }
+}
+
+impl FleetMetrics {
+    /// A request was answered.
+    pub(crate) fn answered(&self, method: &Method, path: &str, code: u16, took: Duration) {
+        let (method, path) = (method_label(method), path.to_owned());
+        self.requests.get_or_create(&Answered { method, path: path.clone(), code }).inc();
+        self.request_seconds.get_or_create(&Route { method, path }).observe(took.as_secs_f64());
+    }
+
+    /// A resource has a generation that adapters have to bring about.
+    pub(crate) fn started(&self, kind: &str, deleting: bool) {
+        self.started.get_or_create(&Reconciled::new(kind, deleting)).inc();
+    }
+
+    /// The database was asked, and did as asked or did not.
+    pub(crate) fn asked(&self, operation: &'static str, took: Duration, done: bool) {
+        self.query_seconds.get_or_create(&Asked { operation }).observe(took.as_secs_f64());
+        if !done {
+            self.errors.get_or_create(&Asked { operation }).inc();
+        }
+    }
+
+    /// How much is pending. What is not, has no series.
+    fn pending(&self, all: &[Pending], now: Timestamp) {
+        self.pending.clear();
+        self.stuck.clear();
+        self.stuck_seconds.clear();
+        for Pending { kind, deleting, since } in all.iter().filter(|pending| !pending.since.is_empty()) {
+            let labels = Reconciled::new(kind, *deleting);
+            let age = |since: &Timestamp| Duration::try_from(now.duration_since(*since)).unwrap_or_default();
+            let stuck: Vec<Duration> = since.iter().map(age).filter(|age| *age > STUCK).collect();
+            self.pending.get_or_create(&labels).set(count(since.len()));
+            if let Some(longest) = stuck.iter().max() {
+                self.stuck.get_or_create(&labels).set(count(stuck.len()));
+                self.stuck_seconds
+                    .get_or_create(&labels)
+                    .set(i64::try_from(longest.as_secs()).unwrap_or(i64::MAX));
+            }
+        }
+    }
+}
+
+fn count(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+fn method_label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => UNKNOWN,
+    }
+}
+
+/// A path as it is counted: with `-` for every id.
+pub(crate) fn path_label(kinds: &Kinds, path: &str) -> String {
+    let Some(below) = path.strip_prefix(BASE_PATH) else { return UNKNOWN.to_owned() };
+    if matches!(below, "/openapi" | "/openapi.html") {
+        return path.to_owned();
+    }
+    let Some(located) = locate(kinds, below) else { return UNKNOWN.to_owned() };
+    let template = located.scope.template(located.place);
+    let segments = template.split('/').map(|segment| if segment.starts_with('{') { "-" } else { segment });
+    format!("{BASE_PATH}{}", segments.collect::<Vec<_>>().join("/"))
+}
+
+/// Has what is pending counted whenever somebody looks, within bounds: a database that is slow is not asked the more.
+pub(crate) fn count_pending(
+    metrics: &Metrics,
+    store: Weak<dyn Store>,
+    condition: &'static str,
+    clock: Arc<dyn Clock>,
+) {
+    let group: FleetMetrics = metrics.group();
+    let last: Arc<tokio::sync::Mutex<Option<Instant>>> = Arc::default();
+    metrics.before_text(move || {
+        let (group, last, store, clock) = (group.clone(), last.clone(), store.upgrade(), clock.clone());
+        async move {
+            let Some(store) = store else { return };
+            let mut last = last.lock().await;
+            if last.is_some_and(|last| last.elapsed() < AGAIN) {
+                return;
+            }
+            match tokio::time::timeout(PATIENCE, store.pending(condition)).await {
+                Ok(Ok(all)) => group.pending(&all, clock.now()),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "what is pending cannot be counted; the last count stays")
+                }
+                Err(_) => tracing::warn!("counting what is pending takes too long; the last count stays"),
+            }
+            *last = Some(Instant::now());
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::Vocabulary;
+
+    #[test]
+    fn paths_are_counted_without_their_ids() {
+        let kinds = Kinds::new(Vec::new(), Vocabulary::default()).unwrap();
+        let rows = [
+            ("/clusters", "/clusters"),
+            ("/clusters/0199", "/clusters/-"),
+            ("/clusters/0199/nodepools/0200/statuses/log", "/clusters/-/nodepools/-/statuses/log"),
+            ("/nodepools/anything/force-delete", "/nodepools/-/force-delete"),
+            ("/resources/0199/statuses", "/resources/-/statuses"),
+            ("/openapi", "/openapi"),
+        ];
+        for (path, label) in rows {
+            assert_eq!(path_label(&kinds, &format!("{BASE_PATH}{path}")), format!("{BASE_PATH}{label}"));
+        }
+        for path in ["/clusters/a/b/c", "/nothing", "", "//"] {
+            assert_eq!(path_label(&kinds, &format!("{BASE_PATH}{path}")), UNKNOWN);
+        }
+    }
+
+    #[test]
+    fn what_is_pending_for_long_is_stuck() {
+        let metrics = Metrics::default();
+        let group: FleetMetrics = metrics.group();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let some = |deleting, since| Pending { kind: "Cluster".to_owned(), deleting, since };
+        group.pending(&[some(false, vec![at(0), at(1000), at(5000)]), some(true, vec![at(4900)])], at(5000));
+        let text = metrics.text();
+        let name = "hyperfleet_api_resource_pending_reconciliation";
+        let (living, deleted) = (
+            r#"{resource_type="Cluster",is_delete="false"}"#,
+            r#"{resource_type="Cluster",is_delete="true"}"#,
+        );
+        for line in [
+            format!("{name}{living} 3"),
+            format!("{name}{deleted} 1"),
+            format!("{name}_stuck{living} 2"),
+            format!("{name}_stuck_duration_seconds{living} 5000"),
+        ] {
+            assert!(text.contains(&line), "{line} is not in {text}");
+        }
+        assert!(!text.contains(&format!("{name}_stuck{deleted}")));
+        group.pending(&[some(false, Vec::new())], at(5000));
+        assert!(!metrics.text().contains(&format!("{name}{{")));
+    }
+}
