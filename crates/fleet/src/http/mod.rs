@@ -7,6 +7,7 @@ mod access;
 mod answer;
 mod body;
 mod labels;
+mod openapi;
 mod parameters;
 mod problem;
 mod routes;
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 pub use access::{Access, Dimension, TenancyConfig};
+use openapi::{Document, METADATA_PATH};
 use problem::{Code, Problem};
 
 use crate::fleet::Fleet;
@@ -43,6 +45,7 @@ const MOST_WATCHERS: usize = 1000;
 pub(crate) struct Api {
     pub(crate) fleet: Fleet,
     pub(crate) access: Access,
+    pub(crate) document: Document,
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) stopping: CancellationToken,
 }
@@ -50,8 +53,10 @@ pub(crate) struct Api {
 /// The routes of the fleet. Watches end when `stopping` is cancelled; everything else ends by itself.
 pub fn routes(fleet: Fleet, access: Access, stopping: CancellationToken) -> Router {
     let watchers = Arc::new(Semaphore::new(MOST_WATCHERS));
-    let api = Arc::new(Api { fleet, access, watchers, stopping });
+    let document = Document::of(fleet.kinds());
+    let api = Arc::new(Api { fleet, access, document, watchers, stopping });
     Router::new()
+        .route(METADATA_PATH, any(serve))
         .route(BASE_PATH, any(serve))
         .route(&format!("{BASE_PATH}/{{*path}}"), any(serve))
         .with_state(api)
