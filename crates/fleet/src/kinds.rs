@@ -12,6 +12,8 @@ use crate::vocabulary::{Vocabulary, adapter_condition};
 pub const BASE_PATH: &str = "/api/hyperfleet/v1";
 /// The segment under which resources of every kind are served.
 const EVERY_KIND: &str = "resources";
+/// The segment under which the OpenAPI document is served.
+const DOCUMENT: &str = "openapi";
 /// Longer names do not fit.
 const LONGEST_NAME: usize = 100;
 
@@ -78,6 +80,8 @@ pub struct Kind {
     pub required_adapters: Vec<String>,
     /// What every spec has to keep.
     pub spec_schema: Option<jsonschema::Validator>,
+    /// The same, as it was declared.
+    pub declared_spec_schema: Option<serde_json::Value>,
     /// Conditions beside the built-in ones, by type.
     pub mappings: Vec<Mapping>,
 }
@@ -107,8 +111,10 @@ pub enum KindError {
     Twice(String),
     #[error("the plural {0} stands for two kinds")]
     PluralTwice(String),
-    #[error("the plural `resources` is taken: it serves resources of every kind")]
-    Reserved,
+    #[error(
+        "the plural `{0}` is taken: `resources` serves resources of every kind, `openapi` the OpenAPI document"
+    )]
+    Reserved(String),
     #[error("{kind} belongs to {parent}, which is not declared")]
     UnknownParent { kind: String, parent: String },
     #[error("{0} belongs to itself by way of its parents")]
@@ -222,6 +228,7 @@ impl Kind {
             name_length: config.name_min_len.max(1)..=config.name_max_len,
             required_adapters: config.required_adapters,
             spec_schema,
+            declared_spec_schema: config.spec_schema,
             mappings: mappings.into_values().collect(),
         })
     }
@@ -236,8 +243,8 @@ fn check_names(config: &KindConfig) -> Result<(), KindError> {
     if !capital || kind.len() > 63 || !kind.chars().all(|letter| letter.is_ascii_alphanumeric()) {
         return Err(KindError::KindName { kind: kind.clone() });
     }
-    if plural == EVERY_KIND {
-        return Err(KindError::Reserved);
+    if plural == EVERY_KIND || plural == DOCUMENT {
+        return Err(KindError::Reserved(plural.clone()));
     }
     let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     if !plural.starts_with(|first: char| first.is_ascii_lowercase()) || !plural.chars().all(fits) {

@@ -214,8 +214,9 @@ fn context(
     let foreign = |value: &Json| cel::to_value(value).map_err(|error| error.to_string());
     context.add_variable_from_value("resource", foreign(&whole)?);
     context.add_variable_from_value("statuses", foreign(&Json::Array(statuses))?);
-    context.add_function("toJson", to_json);
-    context.add_function("dig", dig);
+    let taken = |error| format!("a function is there already: {error:?}");
+    context.add_function("toJson", to_json).map_err(taken)?;
+    context.add_function("dig", dig).map_err(taken)?;
     Ok(context)
 }
 

@@ -7,13 +7,17 @@ use std::str::FromStr;
 
 use bellwether_conditions::Status;
 use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 /// The id of a resource: a UUID of version 7, so that later ones are greater.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Id(Uuid);
 
 impl Id {
@@ -46,11 +50,15 @@ impl FromStr for Id {
     }
 }
 
+fn status_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": [Status::True, Status::False, Status::Unknown] })
+}
+
 /// Whose a resource is: the dimensions of a tenant and their values. Empty where there are no tenants.
 pub type Tenancy = BTreeMap<String, String>;
 
 /// A cluster, a node pool, or another kind that the configuration declares.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Resource {
     /// Its id.
     pub id: Id,
@@ -62,6 +70,7 @@ pub struct Resource {
     pub href: String,
     /// The resource it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OwnerReference")]
     pub owner_references: Option<OwnerReference>,
     /// What is wanted of it.
     pub spec: Map<String, Value>,
@@ -83,9 +92,11 @@ pub struct Resource {
     pub updated_by: String,
     /// Since when it is being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Timestamp")]
     pub deleted_time: Option<Timestamp>,
     /// By whom.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub deleted_by: Option<String>,
     /// How it is.
     #[serde(default)]
@@ -105,7 +116,7 @@ impl Resource {
 }
 
 /// The resource that another belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnerReference {
     /// Its id.
     pub id: Id,
@@ -116,7 +127,7 @@ pub struct OwnerReference {
 }
 
 /// How a resource is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceStatus {
     /// Its conditions, one of each type: the two of the whole, one for each required adapter that reported, and those that
     /// the configuration adds.
@@ -124,18 +135,21 @@ pub struct ResourceStatus {
 }
 
 /// One condition of a resource.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceCondition {
     /// What it is about.
     #[serde(rename = "type")]
     pub type_: String,
     /// Whether it holds.
+    #[schemars(schema_with = "status_schema")]
     pub status: Status,
     /// Why, in a word.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub reason: Option<String>,
     /// Why, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub message: Option<String>,
     /// The generation that it speaks of.
     pub observed_generation: i64,
@@ -168,24 +182,27 @@ pub struct Report {
 }
 
 /// A condition as an adapter reports it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportedCondition {
     /// What it is about.
     #[serde(rename = "type")]
     pub type_: String,
     /// Whether it holds.
+    #[schemars(schema_with = "status_schema")]
     pub status: Status,
     /// Why, in a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub reason: Option<String>,
     /// Why, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub message: Option<String>,
 }
 
 /// The last accepted report of an adapter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AdapterStatus {
     /// Which adapter.
     pub adapter: String,
@@ -197,6 +214,7 @@ pub struct AdapterStatus {
     pub data: Map<String, Value>,
     /// Of the work behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Map<String, Value>")]
     pub metadata: Option<Map<String, Value>>,
     /// When it looked for the first report that was accepted.
     pub created_time: Timestamp,
@@ -207,18 +225,21 @@ pub struct AdapterStatus {
 }
 
 /// A condition of an adapter's status.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdapterCondition {
     /// What it is about.
     #[serde(rename = "type")]
     pub type_: String,
     /// Whether it holds.
+    #[schemars(schema_with = "status_schema")]
     pub status: Status,
     /// Why, in a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub reason: Option<String>,
     /// Why, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub message: Option<String>,
     /// When its status last changed.
     pub last_transition_time: Timestamp,
@@ -236,7 +257,8 @@ pub struct AdapterRecord {
 }
 
 /// One line of the status log: a report and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "StatusLogEntry")]
 pub struct LogEntry {
     /// When the report came in.
     pub received_time: Timestamp,
@@ -258,7 +280,7 @@ pub struct LogEntry {
 }
 
 /// What became of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Verdict {
     /// It is now the status of its adapter.
     Accepted,

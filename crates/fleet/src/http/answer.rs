@@ -30,6 +30,9 @@ impl Api {
     /// Does what a request below the base path asks.
     pub(super) async fn answer(&self, parts: &Parts, body: Body) -> Result<Response, Problem> {
         let path = parts.uri.path();
+        if let Some(answer) = self.document.answer(path, &parts.method) {
+            return answer;
+        }
         let below = path.strip_prefix(BASE_PATH).unwrap_or_default();
         let no_endpoint = || Problem::new(Code::NoEndpoint, format!("there is nothing at {path}"));
         let located = locate(self.fleet.kinds(), below).ok_or_else(no_endpoint)?;
@@ -109,7 +112,7 @@ impl Request<'_> {
     async fn create(&self, body: Body) -> Result<Response, Problem> {
         self.parameters()?.finish()?;
         let owner = self.owner()?;
-        let members = body::read(&self.parts.headers, body).await?;
+        let members = body::read(&self.parts.headers, body, Operation::Create).await?;
         let kind = match self.located.scope {
             Scope::Flat(kind) | Scope::Nested { kind, .. } => kind,
             Scope::Every => self.kind_named(body::kind_of(&members)?)?,
@@ -157,7 +160,7 @@ impl Request<'_> {
     async fn patch(&self, body: Body) -> Result<Response, Problem> {
         self.parameters()?.finish()?;
         let target = self.target()?;
-        let members = body::read(&self.parts.headers, body).await?;
+        let members = body::read(&self.parts.headers, body, Operation::Patch).await?;
         let kind = match self.located.scope.kind() {
             Some(kind) => kind,
             // Which rules a spec has to keep is known once the kind is.
@@ -177,7 +180,8 @@ impl Request<'_> {
     async fn force_delete(&self, body: Body) -> Result<Response, Problem> {
         self.parameters()?.finish()?;
         let target = self.target()?;
-        let reason = body::force_delete(body::read(&self.parts.headers, body).await?)?;
+        let members = body::read(&self.parts.headers, body, Operation::ForceDelete).await?;
+        let reason = body::force_delete(members)?;
         let removed = self.write(Command::ForceDelete { target }).await?;
         let by = &self.caller.identity;
         tracing::warn!(kind = %removed.kind, id = %removed.id, name = %removed.name, %by, %reason, "removed by force");
@@ -201,7 +205,7 @@ impl Request<'_> {
     async fn report(&self, body: Body) -> Result<Response, Problem> {
         self.parameters()?.finish()?;
         let target = self.target()?;
-        let members = body::read(&self.parts.headers, body).await?;
+        let members = body::read(&self.parts.headers, body, Operation::Report).await?;
         let report = body::report(members, self.api.fleet.now())?;
         match self.api.fleet.write(Command::Report { target, report }).await? {
             Done::Reported(Reported::Accepted(status)) => respond(StatusCode::CREATED, &status),

@@ -12,23 +12,32 @@ use serde_json::{Map, Value};
 use super::labels;
 use super::layers::TooLarge;
 use super::problem::{Code, Constraint, FieldError, Problem};
+use super::routes::Operation;
 use crate::decide::Patch;
 use crate::kinds::Kind;
 use crate::resource::{Report, ReportedCondition};
+use crate::search::literal::is_rfc3339;
 use crate::writer::microseconds;
 
 /// How large a body may be, unless the configuration says otherwise.
 pub(crate) const LARGEST: usize = 1024 * 1024;
 /// How far ahead of us the clock of an adapter may be.
-const AHEAD: SignedDuration = SignedDuration::from_mins(5);
+pub(crate) const AHEAD: SignedDuration = SignedDuration::from_mins(5);
 /// How old a report may be when it comes in.
-const BEHIND: SignedDuration = SignedDuration::from_mins(30);
+pub(crate) const BEHIND: SignedDuration = SignedDuration::from_mins(30);
 /// How many conditions a report may have.
 pub(crate) const MOST_CONDITIONS: usize = 100;
 /// How long the name of an adapter or of a condition may be.
 pub(crate) const LONGEST_NAME: usize = 253;
 /// How long a reason to force may be.
 pub(crate) const LONGEST_REASON: usize = 1024;
+/// The pattern of text that is not all white space.
+pub(crate) const SAYS_SOMETHING: &str =
+    r"[^\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]";
+/// The pattern of the name of a resource.
+pub(crate) const NAME_PATTERN: &str = "^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$";
+/// The last generation there can be, and the most attempts.
+pub(crate) const LARGEST_COUNT: i64 = i32::MAX as i64;
 /// What a new resource may carry that only the server sets: it is what a GET shows, so that it can be posted again.
 pub(crate) const SET_BY_SERVER: [&str; 12] = [
     "id",
@@ -49,13 +58,26 @@ pub(crate) const METADATA_TEXT: [&str; 5] =
     ["job_name", "job_namespace", "started_time", "completed_time", "duration"];
 pub(crate) const METADATA_COUNT: &str = "attempt";
 
-/// The object that a request carries.
-pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, Problem> {
+/// The media types of the body of an operation.
+pub(crate) const fn media_types(operation: Operation) -> &'static [&'static str] {
+    match operation {
+        Operation::Create | Operation::ForceDelete | Operation::Report => &["application/json"],
+        Operation::Patch => &["application/json", "application/merge-patch+json"],
+        _ => &[],
+    }
+}
+
+/// The object that the request for an operation carries.
+pub(crate) async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    operation: Operation,
+) -> Result<Map<String, Value>, Problem> {
     // A page of a browser can send anything but JSON to another site without asking first; so only JSON is taken.
     let media_type =
         headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if !matches!(essence.as_str(), "application/json" | "application/merge-patch+json") {
+    if !media_types(operation).contains(&essence.as_str()) {
         return Err(Problem::new(
             Code::MediaType,
             format!(
@@ -174,8 +196,8 @@ impl Members {
                 self.wrong(field, Constraint::Required, format!("{}{field} must not be empty", self.path));
                 None
             }
-            Some(name) if name.len() > LONGEST_NAME => {
-                let message = format!("{}{field} must have at most {LONGEST_NAME} bytes", self.path);
+            Some(name) if name.chars().count() > LONGEST_NAME => {
+                let message = format!("{}{field} must have at most {LONGEST_NAME} characters", self.path);
                 self.wrong(field, Constraint::MaxLength, message);
                 None
             }
@@ -336,7 +358,7 @@ fn labels_of(members: &mut Members) -> Option<BTreeMap<String, String>> {
 pub(crate) fn patch(members: Map<String, Value>, kind: &Kind) -> Result<Patch, Problem> {
     let mut members = Members::of(members);
     // Null is what is not there.
-    members.members.retain(|_, value| !value.is_null());
+    members.members.retain(|field, value| !value.is_null() || !matches!(field.as_str(), "spec" | "labels"));
     let patch = Patch { spec: spec(&mut members, kind), labels: labels_of(&mut members) };
     if let Some(problem) = members.unknown() {
         return Err(problem);
@@ -386,18 +408,20 @@ pub(crate) fn report(members: Map<String, Value>, now: Timestamp) -> Result<Repo
     members.finish(made)
 }
 
+/// An integer; 1.0 is one in JSON.
+fn whole(value: &Value) -> Option<i64> {
+    let from_float = || value.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i64);
+    value.as_i64().or_else(from_float)
+}
+
 fn observed_generation(members: &mut Members) -> Option<i64> {
     const FIELD: &str = "observed_generation";
     let Some(value) = members.take(FIELD) else {
         members.wrong(FIELD, Constraint::Required, "observed_generation is required");
         return None;
     };
-    // 1.0 is an integer in JSON.
-    let whole = value
-        .as_i64()
-        .or_else(|| value.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i64));
-    match whole {
-        Some(generation @ 1..=0x7fff_ffff) => return Some(generation),
+    match whole(&value) {
+        Some(generation @ 1..=LARGEST_COUNT) => return Some(generation),
         Some(generation) if generation < 1 => {
             members.wrong_value(
                 FIELD,
@@ -411,7 +435,7 @@ fn observed_generation(members: &mut Members) -> Option<i64> {
                 FIELD,
                 Some(value),
                 Constraint::Max,
-                "observed_generation must be at most 2147483647",
+                format!("observed_generation must be at most {LARGEST_COUNT}"),
             );
         }
         None => members.wrong_value(
@@ -431,15 +455,16 @@ fn observed_time(members: &mut Members, now: Timestamp) -> Option<Timestamp> {
         return Some(now);
     }
     let text = members.text(FIELD)?;
-    let (constraint, message) = match text.parse::<Timestamp>().map(microseconds) {
-        Err(_) => (Constraint::Format, "observed_time must be a time such as 2026-05-01T06:07:53Z"),
-        Ok(time) if time.duration_since(now) > AHEAD => {
+    let parsed = Some(&text).filter(|text| is_rfc3339(text)).and_then(|text| text.parse::<Timestamp>().ok());
+    let (constraint, message) = match parsed.map(microseconds) {
+        None => (Constraint::Format, "observed_time must be a time such as 2026-05-01T06:07:53Z"),
+        Some(time) if time.duration_since(now) > AHEAD => {
             (Constraint::Max, "observed_time must not be more than 5m0s in the future")
         }
-        Ok(time) if now.duration_since(time) > BEHIND => {
+        Some(time) if now.duration_since(time) > BEHIND => {
             (Constraint::Min, "observed_time must not be more than 30m0s in the past")
         }
-        Ok(time) => return Some(time),
+        Some(time) => return Some(time),
     };
     members.wrong_value(FIELD, Some(Value::String(text)), constraint, message);
     None
@@ -513,12 +538,13 @@ fn metadata(members: &mut Members) -> Result<Option<Map<String, Value>>, Problem
             metadata.insert(field.to_owned(), Value::String(text));
         }
     }
-    match given.take(METADATA_COUNT) {
-        Some(Value::Number(count)) if count.is_i64() || count.is_u64() => {
-            metadata.insert(METADATA_COUNT.to_owned(), Value::Number(count));
+    match given.take(METADATA_COUNT).map(|count| whole(&count)) {
+        Some(Some(count @ 0..=LARGEST_COUNT)) => {
+            metadata.insert(METADATA_COUNT.to_owned(), Value::from(count));
         }
         Some(_) => {
-            given.wrong(METADATA_COUNT, Constraint::Format, "field 'metadata.attempt' must be an integer")
+            let message = format!("field 'metadata.attempt' must be an integer from 0 to {LARGEST_COUNT}");
+            given.wrong(METADATA_COUNT, Constraint::Format, message);
         }
         None => {}
     }

@@ -1,5 +1,26 @@
 //! The syntax of labels, which is that of Kubernetes.
 
+/// How long the name of a key, and a value, may be.
+const LONGEST_NAME: usize = 63;
+/// How long the domain before the name of a key may be.
+const LONGEST_DOMAIN: usize = 253;
+
+/// The pattern that keys have.
+pub(crate) fn key_pattern() -> String {
+    const PART: &str = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?";
+    let domain = format!("(?![^/]{{{},}}){PART}(?:\\.{PART})*", LONGEST_DOMAIN + 1);
+    format!("^(?:{domain}/)?{}$", name_pattern())
+}
+
+/// The pattern that values have.
+pub(crate) fn value_pattern() -> String {
+    format!("^(?:{})?$", name_pattern())
+}
+
+fn name_pattern() -> String {
+    format!("[A-Za-z0-9](?:[-A-Za-z0-9_.]{{0,{}}}[A-Za-z0-9])?", LONGEST_NAME - 2)
+}
+
 /// What is wrong with a key: `[prefix/]name`.
 pub(crate) fn wrong_key(key: &str) -> Option<&'static str> {
     let name = match key.split_once('/') {
@@ -13,7 +34,7 @@ pub(crate) fn wrong_key(key: &str) -> Option<&'static str> {
         }
         None => key,
     };
-    if name.is_empty() || name.len() > 63 || !is_name(name) {
+    if name.is_empty() || name.len() > LONGEST_NAME || !is_name(name) {
         return Some(
             "the name of the key must have 1 to 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or a digit",
         );
@@ -23,7 +44,7 @@ pub(crate) fn wrong_key(key: &str) -> Option<&'static str> {
 
 /// What is wrong with a value.
 pub(crate) fn wrong_value(value: &str) -> Option<&'static str> {
-    if value.len() > 63 || !(value.is_empty() || is_name(value)) {
+    if value.len() > LONGEST_NAME || !(value.is_empty() || is_name(value)) {
         return Some(
             "the value must have at most 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or a digit",
         );
@@ -44,7 +65,7 @@ fn is_domain(text: &str) -> bool {
             && part.ends_with(edge)
             && part.chars().all(|letter| edge(letter) || letter == '-')
     };
-    text.len() <= 253 && text.split('.').all(part)
+    text.len() <= LONGEST_DOMAIN && text.split('.').all(part)
 }
 
 #[cfg(test)]
@@ -52,6 +73,10 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        jsonschema::is_valid(&serde_json::json!({ "pattern": pattern }), &serde_json::json!(text))
+    }
 
     #[rstest]
     #[case("env", true)]
@@ -66,6 +91,7 @@ mod tests {
     #[case("ä", false)]
     fn a_key_is_a_name_that_may_have_a_domain(#[case] key: &str, #[case] fits: bool) {
         assert_eq!(wrong_key(key).is_none(), fits);
+        assert_eq!(matches(&key_pattern(), key), fits);
     }
 
     #[rstest]
@@ -75,6 +101,7 @@ mod tests {
     #[case("a b", false)]
     fn a_value_may_be_empty(#[case] value: &str, #[case] fits: bool) {
         assert_eq!(wrong_value(value).is_none(), fits);
+        assert_eq!(matches(&value_pattern(), value), fits);
     }
 
     #[test]
@@ -83,5 +110,7 @@ mod tests {
         assert!(wrong_key(&"a".repeat(63)).is_none() && wrong_key(&"a".repeat(64)).is_some());
         let domain = |length: usize| format!("{}/a", "a".repeat(length));
         assert!(wrong_key(&domain(253)).is_none() && wrong_key(&domain(254)).is_some());
+        assert!(matches(&value_pattern(), &"a".repeat(63)) && !matches(&value_pattern(), &"a".repeat(64)));
+        assert!(matches(&key_pattern(), &domain(253)) && !matches(&key_pattern(), &domain(254)));
     }
 }

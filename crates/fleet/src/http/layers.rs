@@ -154,6 +154,7 @@ mod tests {
         let store = Arc::new(Sqlite::in_memory().unwrap());
         let (fleet, _) = crate::Fleet::open(store, kinds, Arc::new(bellwether_clock::SystemClock));
         let api = Arc::new(Api {
+            document: crate::http::Document::of(fleet.kinds()),
             fleet,
             access: Access::default(),
             limits: Limits::default(),

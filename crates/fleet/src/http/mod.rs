@@ -10,6 +10,7 @@ mod body;
 mod labels;
 mod layers;
 mod metrics;
+mod openapi;
 mod parameters;
 mod problem;
 mod routes;
@@ -31,6 +32,7 @@ pub use auth::{AuthConfig, AuthError, IssuerConfig};
 pub(crate) use body::LARGEST as LARGEST_BODY;
 use layers::RequestIds;
 pub(crate) use metrics::{FleetMetrics, count_pending};
+use openapi::{Document, METADATA_PATH};
 use problem::{Code, Problem};
 
 use crate::config::Limits;
@@ -46,6 +48,7 @@ pub(crate) struct Api {
     pub(crate) access: Access,
     pub(crate) limits: Limits,
     pub(crate) metrics: FleetMetrics,
+    pub(crate) document: Document,
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) stopping: CancellationToken,
 }
@@ -64,9 +67,12 @@ pub fn routes_with(
     stopping: CancellationToken,
 ) -> Router {
     let watchers = Arc::new(Semaphore::new(limits.max_watchers));
-    let api = Arc::new(Api { fleet, access, limits, metrics: metrics.group(), watchers, stopping });
-    let routes =
-        Router::new().route(BASE_PATH, any(serve)).route(&format!("{BASE_PATH}/{{*path}}"), any(serve));
+    let document = Document::of(fleet.kinds());
+    let api = Arc::new(Api { fleet, access, limits, metrics: metrics.group(), document, watchers, stopping });
+    let routes = Router::new()
+        .route(METADATA_PATH, any(serve))
+        .route(BASE_PATH, any(serve))
+        .route(&format!("{BASE_PATH}/{{*path}}"), any(serve));
     layers::around(routes, api)
 }
 

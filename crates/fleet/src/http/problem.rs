@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -99,18 +100,24 @@ impl Code {
 }
 
 /// What is wrong with one field.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct FieldError {
+    /// The field, with dots for what is below.
     pub(crate) field: String,
+    /// What is wrong with it, in words.
     pub(crate) message: String,
+    /// What it was.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Value")]
     pub(crate) value: Option<Value>,
+    /// What it does not keep, in a word.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Constraint")]
     pub(crate) constraint: Option<Constraint>,
 }
 
 /// What a field does not keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Constraint {
     Required,
@@ -122,11 +129,6 @@ pub(crate) enum Constraint {
     Enum,
     Format,
     Unique,
-}
-
-impl Constraint {
-    pub(crate) const ALL: [&str; 9] =
-        ["required", "min", "max", "min_length", "max_length", "pattern", "enum", "format", "unique"];
 }
 
 /// Why something is not done.
@@ -182,17 +184,28 @@ impl Problem {
     }
 }
 
-#[derive(Serialize)]
-struct Wire<'a> {
+/// Why something was not done, as RFC 9457 has it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct Wire<'a> {
+    /// A URI that names the kind of problem.
     #[serde(rename = "type")]
     type_: String,
+    /// The kind of problem, in words.
     title: &'a str,
+    /// The status of the answer.
     status: u16,
+    /// What went wrong this time.
     detail: &'a str,
+    /// The path that was asked for.
     instance: &'a str,
+    /// The kind of problem, for scripts.
     code: &'a str,
+    /// When.
     timestamp: Timestamp,
+    /// The id of the request, as in X-Request-ID.
     trace_id: &'a str,
+    /// What is wrong with each field.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'a [FieldError],
 }

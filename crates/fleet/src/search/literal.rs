@@ -21,7 +21,8 @@ pub(super) fn time(text: &str) -> Option<Timestamp> {
     if time < first { None } else { Timestamp::from_microsecond(time.as_microsecond()).ok() }
 }
 
-fn is_rfc3339(text: &str) -> bool {
+/// Whether this is written as RFC 3339 has it; other spellings of a time are not.
+pub(crate) fn is_rfc3339(text: &str) -> bool {
     let Some((to_the_second, rest)) = text.split_at_checked(19) else { return false };
     if !has_shape(&to_the_second.to_ascii_uppercase(), "0000-00-00T00:00:00") {
         return false;

@@ -44,7 +44,7 @@ pub mod fields;
 mod filter;
 pub mod functions;
 mod lexer;
-mod literal;
+pub(crate) mod literal;
 mod order;
 mod parser;
 mod pattern;

@@ -115,7 +115,7 @@ pub(crate) enum ColumnKind {
 }
 
 impl Column {
-    const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Id,
         Self::Kind,
         Self::Name,
