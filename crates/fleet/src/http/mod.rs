@@ -50,6 +50,19 @@ pub(crate) struct Api {
     pub(crate) stopping: CancellationToken,
 }
 
+impl Api {
+    fn new(
+        fleet: Fleet,
+        access: Access,
+        limits: Limits,
+        metrics: &Metrics,
+        stopping: CancellationToken,
+    ) -> Self {
+        let watchers = Arc::new(Semaphore::new(limits.max_watchers));
+        Self { fleet, access, limits, metrics: metrics.group(), watchers, stopping }
+    }
+}
+
 /// The routes of the fleet with the usual limits, counted for nobody.
 pub fn routes(fleet: Fleet, access: Access, stopping: CancellationToken) -> Router {
     routes_with(fleet, access, Limits::default(), &Metrics::default(), stopping)
@@ -63,8 +76,7 @@ pub fn routes_with(
     metrics: &Metrics,
     stopping: CancellationToken,
 ) -> Router {
-    let watchers = Arc::new(Semaphore::new(limits.max_watchers));
-    let api = Arc::new(Api { fleet, access, limits, metrics: metrics.group(), watchers, stopping });
+    let api = Arc::new(Api::new(fleet, access, limits, metrics, stopping));
     let routes =
         Router::new().route(BASE_PATH, any(serve)).route(&format!("{BASE_PATH}/{{*path}}"), any(serve));
     layers::around(routes, api)
