@@ -250,6 +250,11 @@ limits:
             (issuer("jwk_cert_url: keys"), "is not an address"),
             (issuer("jwk_cert_file: k, identity_claim_pattern: '('"), "is not a regular expression"),
             (issuer("jwk_cert_file: k, identity_claim: ''"), "identity_claim must not be empty"),
+            (
+                "auth: {issuers: [{issuer_url: i, jwk_cert_file: k}, {issuer_url: i, jwk_cert_file: l}]}"
+                    .to_owned(),
+                "auth.issuers[1] has the issuer_url and the header of another",
+            ),
             (issuer("jwk_cert_file: k, audience: ''"), "audience must not be empty"),
             (issuer("jwk_cert_file: k, header: 'a b'"), "auth.issuers[0].header \"a b\" is not the name"),
             (issuer("jwk_cert_file: k, identity_header: 'a:b'"), "auth.issuers[0].identity_header"),
@@ -289,5 +294,14 @@ limits:
     fn issuers_can_be_kept_and_not_used() {
         let text = "auth: {enabled: false, issuers: [{issuer_url: i, jwk_cert_file: k}]}";
         assert!(!Config::parse(text, "fleet.yaml").expect(text).auth_enabled());
+    }
+
+    #[test]
+    fn the_example_of_the_documentation_makes_sense() {
+        let document = include_str!("../../../docs/fleet-configuration.md");
+        let (_, rest) = document.split_once("```yaml\n").expect("there is an example");
+        let (example, _) = rest.split_once("```").expect("it ends");
+        let config = Config::parse(example, "fleet.yaml").expect("it makes sense");
+        assert!(config.auth_enabled() && config.tenancy.enabled && config.limits == Limits::default());
     }
 }

@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::{Body, HttpBody as _};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -106,9 +106,6 @@ pub(crate) struct TooLarge(usize);
 
 /// The body, of which reading fails with [`TooLarge`] where it has more bytes than this.
 pub(super) fn bounded(body: Body, largest: usize) -> Body {
-    if body.size_hint().exact() == Some(0) {
-        return body;
-    }
     Body::new(Limited::new(body, largest).map_err(move |error| {
         if error.is::<LengthLimitError>() { BoxError::from(TooLarge(largest)) } else { error }
     }))
@@ -145,7 +142,7 @@ mod tests {
         use tower::ServiceExt as _;
 
         use crate::config::Limits;
-        use crate::http::{Access, Semaphore};
+        use crate::http::Access;
         use crate::kinds::Kinds;
         use crate::store::sqlite::Sqlite;
         use crate::vocabulary::Vocabulary;
@@ -153,15 +150,9 @@ mod tests {
         let kinds = Kinds::new(Vec::new(), Vocabulary::default()).unwrap();
         let store = Arc::new(Sqlite::in_memory().unwrap());
         let (fleet, _) = crate::Fleet::open(store, kinds, Arc::new(bellwether_clock::SystemClock));
-        let api = Arc::new(Api {
-            document: crate::http::Document::of(fleet.kinds()),
-            fleet,
-            access: Access::default(),
-            limits: Limits::default(),
-            metrics: bellwether_runtime::Metrics::default().group(),
-            watchers: Arc::new(Semaphore::new(1)),
-            stopping: tokio_util::sync::CancellationToken::new(),
-        });
+        let metrics = bellwether_runtime::Metrics::default();
+        let stopping = tokio_util::sync::CancellationToken::new();
+        let api = Arc::new(Api::new(fleet, Access::default(), Limits::default(), &metrics, stopping));
         let panics = axum::routing::get(|| async {
             if true {
                 panic!("on purpose")

@@ -29,6 +29,9 @@ const STUCK: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How soon it is counted again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Where the API tells of itself.
+const ABOUT_ITSELF: [&str; 3] =
+    ["/api/hyperfleet", "/api/hyperfleet/v1/openapi", "/api/hyperfleet/v1/openapi.html"];
 const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -193,10 +196,10 @@ fn method_label(method: &Method) -> &'static str {
 
 /// A path as it is counted: with `-` for every id.
 pub(crate) fn path_label(kinds: &Kinds, path: &str) -> String {
-    let Some(below) = path.strip_prefix(BASE_PATH) else { return UNKNOWN.to_owned() };
-    if matches!(below, "/openapi" | "/openapi.html") {
+    if ABOUT_ITSELF.contains(&path) {
         return path.to_owned();
     }
+    let Some(below) = path.strip_prefix(BASE_PATH) else { return UNKNOWN.to_owned() };
     let Some(located) = locate(kinds, below) else { return UNKNOWN.to_owned() };
     let template = located.scope.template(located.place);
     let segments = template.split('/').map(|segment| if segment.starts_with('{') { "-" } else { segment });
@@ -251,6 +254,7 @@ mod tests {
         for (path, label) in rows {
             assert_eq!(path_label(&kinds, &format!("{BASE_PATH}{path}")), format!("{BASE_PATH}{label}"));
         }
+        assert_eq!(path_label(&kinds, "/api/hyperfleet"), "/api/hyperfleet");
         for path in ["/clusters/a/b/c", "/nothing", "", "//"] {
             assert_eq!(path_label(&kinds, &format!("{BASE_PATH}{path}")), UNKNOWN);
         }

@@ -53,6 +53,20 @@ pub(crate) struct Api {
     pub(crate) stopping: CancellationToken,
 }
 
+impl Api {
+    fn new(
+        fleet: Fleet,
+        access: Access,
+        limits: Limits,
+        metrics: &Metrics,
+        stopping: CancellationToken,
+    ) -> Self {
+        let watchers = Arc::new(Semaphore::new(limits.max_watchers));
+        let document = Document::of(fleet.kinds());
+        Self { fleet, access, limits, metrics: metrics.group(), document, watchers, stopping }
+    }
+}
+
 /// The routes of the fleet with the usual limits, counted for nobody.
 pub fn routes(fleet: Fleet, access: Access, stopping: CancellationToken) -> Router {
     routes_with(fleet, access, Limits::default(), &Metrics::default(), stopping)
@@ -66,9 +80,7 @@ pub fn routes_with(
     metrics: &Metrics,
     stopping: CancellationToken,
 ) -> Router {
-    let watchers = Arc::new(Semaphore::new(limits.max_watchers));
-    let document = Document::of(fleet.kinds());
-    let api = Arc::new(Api { fleet, access, limits, metrics: metrics.group(), document, watchers, stopping });
+    let api = Arc::new(Api::new(fleet, access, limits, metrics, stopping));
     let routes = Router::new()
         .route(METADATA_PATH, any(serve))
         .route(BASE_PATH, any(serve))

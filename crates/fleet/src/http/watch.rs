@@ -10,6 +10,7 @@ use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 
 use super::answer::Request;
+use super::layers::RequestIds;
 use super::parameters::Parameters;
 use super::problem::{Code, Problem};
 use crate::feed::FeedError;
@@ -55,10 +56,13 @@ impl Request<'_> {
         })?;
         let interest = Interest { kind, owner, tenancy: self.caller.tenancy.clone() };
         let events = self.api.fleet.feed().watch(since).await?;
+        let path = self.parts.uri.path().to_owned();
+        let trace =
+            self.parts.extensions.get::<RequestIds>().map(|ids| ids.trace.clone()).unwrap_or_default();
         let lines = events.filter_map(move |event| {
             let line = match event {
                 Ok(event) => interest.admits(&event).then(|| tell(&event)),
-                Err(error) => Some(tell_end(Problem::from(error))),
+                Err(error) => Some(tell_end(&Problem::from(error), &path, &trace)),
             };
             std::future::ready(line)
         });
@@ -86,8 +90,8 @@ fn tell(event: &Event) -> Bytes {
 }
 
 /// The last words of a feed that cannot go on.
-fn tell_end(problem: Problem) -> Bytes {
-    Bytes::from(format!("event: ERROR\ndata: {}\n\n", problem.json("", "", Timestamp::now())))
+fn tell_end(problem: &Problem, path: &str, trace: &str) -> Bytes {
+    Bytes::from(format!("event: ERROR\ndata: {}\n\n", problem.json(path, trace, Timestamp::now())))
 }
 
 /// A comment first, so that the answer begins at once, and one whenever nothing was said for a while.

@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::harness::{Api, Reply, Setup, sqlite, time};
-use crate::tokens::{ISSUER, KeyServer, Signer, access, key_set};
+use crate::tokens::{ISSUER, KeyServer, Signer, access, key_set, keys_over_tls};
 
 /// An API that trusts one issuer, as the configuration has it.
 async fn trusting(issuer: Value) -> (Api, KeyServer) {
@@ -163,6 +163,19 @@ async fn a_new_key_is_found_when_it_is_first_used_and_an_old_one_is_forgotten() 
     std::fs::write(file.path(), key_set(&[&new])).unwrap();
     create(&api, "by-new", &[("authorization", &token(&new))]).await.expect(201);
     read(&api, &[("authorization", &token(&old))]).await.expect_problem(401, "AUT-002", "key");
+}
+
+#[tokio::test]
+async fn keys_are_believed_from_an_issuer_whose_certificate_is_trusted() {
+    let (url, certificate) = keys_over_tls(&[&Signer::issuer()]).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), certificate).unwrap();
+    let token = bearer(&Signer::issuer().token(json!({})));
+    for (issuer, status) in [(json!({}), 401), (json!({"jwk_cert_ca_file": file.path()}), 200)] {
+        let api =
+            Api::start_with(sqlite(), Setup { access: access(&url, &[issuer]), ..Setup::default() }).await;
+        read(&api, &[("authorization", &token)]).await.expect(status);
+    }
 }
 
 #[tokio::test]

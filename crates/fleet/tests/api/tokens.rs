@@ -11,8 +11,11 @@ use bellwether_fleet::http::{Access, AuthConfig, TenancyConfig};
 use parking_lot::Mutex;
 use ring::rand::SystemRandom;
 use ring::signature::{KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair, RsaPublicKeyComponents};
+use rustls::pki_types::PrivatePkcs8KeyDer;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use crate::harness::time;
 
@@ -101,6 +104,35 @@ impl KeyServer {
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
+}
+
+/// Has keys at an address that only who trusts the certificate believes; both.
+pub(crate) async fn keys_over_tls(signers: &[&Signer]) -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .expect("the certificate fits the key");
+    let (acceptor, keys) = (TlsAcceptor::from(Arc::new(tls)), key_set(signers));
+    let listener = TcpListener::bind("localhost:0").await.expect("there is a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // Who does not trust the certificate hangs up.
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request).await;
+            let head =
+                format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", keys.len());
+            let _ = stream.write_all(format!("{head}{keys}").as_bytes()).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    (format!("https://localhost:{port}/keys"), made.cert.pem())
 }
 
 pub(crate) fn key_set(signers: &[&Signer]) -> String {

@@ -40,7 +40,15 @@ impl AuthConfig {
         if self.enabled() && self.issuers.is_empty() {
             return Err(AuthError::NoIssuers);
         }
-        self.issuers.iter().enumerate().map(|(index, config)| CheckedIssuer::new(index, config)).collect()
+        let mut checked: Vec<CheckedIssuer> = Vec::with_capacity(self.issuers.len());
+        for (index, config) in self.issuers.iter().enumerate() {
+            let issuer = CheckedIssuer::new(index, config)?;
+            if checked.iter().any(|other| other.url == issuer.url && other.header == issuer.header) {
+                return Err(AuthError::Twice { index });
+            }
+            checked.push(issuer);
+        }
+        Ok(checked)
     }
 }
 
@@ -68,7 +76,7 @@ pub struct IssuerConfig {
     /// The claim with the name of the caller.
     #[serde(default = "email")]
     pub identity_claim: String,
-    /// What the name of a caller has to match.
+    /// A regular expression that the name of a caller has to match, anywhere in it unless it says otherwise by `^` and `$`.
     #[serde(default)]
     pub identity_claim_pattern: Option<String>,
     /// The header with the name of the caller, which counts before the claim. Only for where a proxy sets it.
@@ -90,6 +98,8 @@ fn email() -> String {
 pub enum AuthError {
     #[error("auth is enabled, and auth.issuers has nobody whose tokens would be believed")]
     NoIssuers,
+    #[error("auth.issuers[{index}] has the issuer_url and the header of another, so it would never be asked")]
+    Twice { index: usize },
     #[error("auth.issuers[{index}].{field} must not be empty")]
     Empty { index: usize, field: &'static str },
     #[error("auth.issuers[{index}] has both jwk_cert_url and jwk_cert_file; give one of them")]
@@ -220,7 +230,7 @@ impl Issuer {
             Place::Url { base, path, trusted } => {
                 let client = Client::new(&base, trusted.as_deref());
                 let client = client.map_err(|source| AuthError::Authority { index, source })?;
-                (Origin::Url { client, path }, Keys::default())
+                (Origin::Url { client: Box::new(client), path }, Keys::default())
             }
         };
         let keys = Arc::new(KeySource::new(url.clone(), origin, known));

@@ -32,7 +32,7 @@ pub(super) const REFRESH: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub(super) enum Origin {
     File(PathBuf),
-    Url { client: Client, path: String },
+    Url { client: Box<Client>, path: String },
 }
 
 impl Origin {
