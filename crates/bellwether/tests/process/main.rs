@@ -10,6 +10,8 @@ mod bench;
 mod crash;
 mod crds;
 mod demo;
+mod fleet_api;
+mod fleet_crash;
 #[cfg(feature = "real-kubernetes")]
 mod go_clients;
 mod heartbeat;
@@ -24,3 +26,5 @@ mod page;
 mod server;
 mod start;
 mod stop;
+#[cfg(feature = "real-postgres")]
+mod wire;

@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bellwether_fleet::client::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -29,6 +30,11 @@ pub(crate) fn up(dir: &Path) -> Command {
     let mut command = bellwether(["up", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data-dir"]);
     command.arg(dir);
     command
+}
+
+/// `bellwether run fleet-api` on a database and on a port that is free.
+pub(crate) fn fleet_api(database: &str) -> Command {
+    bellwether(["run", "fleet-api", "--listen", "127.0.0.1:0", "--database", database])
 }
 
 /// How a command that ends by itself ended.
@@ -169,5 +175,48 @@ impl Drop for Server {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A running fleet API. It is killed when dropped, as by a crash.
+pub(crate) struct FleetApi {
+    server: Server,
+    address: String,
+}
+
+impl FleetApi {
+    /// Starts one and waits until it says that it is up. What it logs is beside `place`.
+    pub(crate) fn start(place: &Path, command: &mut Command) -> Self {
+        let server = Server::launch(place, command);
+        let line = server.line();
+        let address = line
+            .strip_prefix("The fleet API is up at ")
+            .and_then(|rest| rest.strip_suffix("/api/hyperfleet/v1."));
+        let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
+        Self { server, address }
+    }
+
+    /// Where it is, such as `http://127.0.0.1:8000`.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A client with connections of its own.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.address, None).unwrap()
+    }
+}
+
+impl std::ops::Deref for FleetApi {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+impl std::ops::DerefMut for FleetApi {
+    fn deref_mut(&mut self) -> &mut Server {
+        &mut self.server
     }
 }

@@ -26,7 +26,7 @@ const WORKERS: usize = 6;
 /// How many cycles a watcher sleeps that resumes late.
 const NAP: usize = 7;
 
-fn number_from(variable: &str) -> Option<u64> {
+pub(crate) fn number_from(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }
