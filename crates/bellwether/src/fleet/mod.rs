@@ -29,6 +29,8 @@ use crate::output::{forgive_broken_pipe, print};
 
 /// How many reports a description shows.
 const LAST_REPORTS: usize = 5;
+/// How the API says that a name is taken.
+const EXISTS: &str = "HYPERFLEET-CNF-001";
 /// How often it is looked whether something is gone.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -60,12 +62,20 @@ fn run(noun: Noun, cluster: Option<&str>, api: &ConnectionArgs, action: Action) 
             Action::Statuses(arguments) => {
                 let statuses: Vec<AdapterStatus> =
                     collection.below(&arguments.name, "/statuses", usize::MAX).await?;
+                if is_for_people(arguments.output) && statuses.is_empty() {
+                    eprintln!("No adapter has reported.");
+                    return Ok(());
+                }
                 let lines = || show::statuses(&statuses, Timestamp::now());
                 print_list(&statuses, arguments.output, lines, |status| status.adapter.clone())
             }
             Action::Log(arguments) => {
                 let entries: Vec<LogEntry> =
                     collection.below(&arguments.name, "/statuses/log", arguments.last.into()).await?;
+                if is_for_people(arguments.output) && entries.is_empty() {
+                    eprintln!("No report has come in.");
+                    return Ok(());
+                }
                 print_list(&entries, arguments.output, || show::log(&entries), |entry| entry.adapter.clone())
             }
         }
@@ -88,7 +98,7 @@ impl Collection {
                 items
             }
         };
-        if items.is_empty() && matches!(arguments.output, Format::Table | Format::Wide) {
+        if items.is_empty() && is_for_people(arguments.output) {
             eprintln!("No {}s found.", self.noun.word);
             return Ok(());
         }
@@ -144,11 +154,21 @@ impl Collection {
         if self.noun.kind == NODE_POOL.kind && self.owner.is_none() {
             anyhow::bail!("a node pool belongs to a cluster: say which by --cluster NAME");
         }
+        if let Some(label) = arguments.labels.iter().find(|label| !label.contains('=')) {
+            anyhow::bail!("--label {label:?} is not KEY=VALUE");
+        }
         let labels = labels(BTreeMap::new(), &arguments.labels)?;
         let spec = spec(&arguments.spec)?.unwrap_or_default();
-        let body = json!({"kind": self.noun.kind, "name": arguments.name, "spec": spec, "labels": labels});
-        let made: Resource = self.client.call(Method::POST, &self.path(), Some(&body)).await?;
-        self.print_done(&made, "created", arguments.output).await
+        let name = &arguments.name;
+        let body = json!({"kind": self.noun.kind, "name": name, "spec": spec, "labels": labels});
+        let made = self.client.call(Method::POST, &self.path(), Some(&body)).await;
+        if let Err(ClientError::Refused { code, .. }) = &made
+            && code == EXISTS
+        {
+            let word = self.noun.word;
+            anyhow::bail!("there already is a {word} {name}; `bellwether {word} update {name}` changes it");
+        }
+        self.print_done(&made?, "created", arguments.output).await
     }
 
     async fn update(&self, arguments: &UpdateArgs) -> anyhow::Result<()> {
@@ -234,6 +254,11 @@ impl Collection {
     }
 }
 
+/// A table without rows tells a person nothing.
+fn is_for_people(format: Format) -> bool {
+    matches!(format, Format::Table | Format::Wide)
+}
+
 fn width(format: Format) -> Width {
     if format == Format::Wide { Width::Wide } else { Width::Narrow }
 }
@@ -264,8 +289,11 @@ fn spec(arguments: &SpecArgs) -> anyhow::Result<Option<Map<String, Value>>> {
         (None, Some(path)) => (read(path)?, path.display().to_string()),
         (None, None) => return Ok(None),
     };
-    let value: Value =
-        serde_saphyr::from_str(&text).with_context(|| format!("{from} is neither JSON nor YAML"))?;
+    let read: Result<Value, _> = serde_saphyr::from_str(&text);
+    let value = read.map_err(|error| {
+        let words = error.without_snippet().to_string();
+        anyhow::anyhow!("{from} is neither JSON nor YAML: {}", words.lines().next().unwrap_or_default())
+    })?;
     match value {
         Value::Object(spec) => Ok(Some(spec)),
         _ => anyhow::bail!("{from} is not an object: a spec is one, such as {{\"region\": \"eu-west-1\"}}"),

@@ -52,26 +52,24 @@ pub(super) fn resources(items: &[Resource], owners: &Owners, width: Width, now: 
     }
 }
 
-/// How wide the columns are of a table that is printed line by line.
-const EVENT: usize = 9;
-const NAME: usize = 30;
-const CELL: usize = 16;
+/// How wide the columns are of a table that is printed line by line: nobody knows what comes. The last one may be longer.
+const EVENT: usize = 8;
+const WIDTHS: [usize; 9] = [24, 32, 16, 10, 10, 5, 36, 24, 0];
 
-/// One change below a header. Columns have a fixed width, because nobody knows what comes.
+/// One change below a header.
 pub(super) fn watched(event: &WatchEvent, owners: &Owners, width: Width, now: Timestamp) -> [String; 2] {
     let cells = cells(&event.resource, owners, now);
     let shown = if width == Width::Wide { cells.len() } else { cells.len() - 3 };
     let skipped = usize::from(event.resource.owner_references.is_none());
     let line = |first: &str, cells: &mut dyn Iterator<Item = &str>| {
-        let mut line = format!("{first:EVENT$} ");
-        for (place, cell) in cells.enumerate() {
-            let wide = if place + skipped <= 1 { NAME } else { CELL };
-            line.push_str(&format!("{cell:wide$} "));
+        let mut line = format!("{first:EVENT$}");
+        for (cell, wide) in cells.zip(WIDTHS).take(shown).skip(skipped) {
+            line.push_str(&format!("  {cell:wide$}"));
         }
         line.trim_end().to_owned()
     };
-    let header = line("EVENT", &mut WIDE.iter().copied().take(shown).skip(skipped));
-    [header, line(&event.event, &mut cells.iter().map(String::as_str).take(shown).skip(skipped))]
+    let header = line("EVENT", &mut WIDE.iter().copied());
+    [header, line(&event.event, &mut cells.iter().map(String::as_str))]
 }
 
 fn cells(item: &Resource, owners: &Owners, now: Timestamp) -> [String; 9] {

@@ -11,6 +11,7 @@ mod crash;
 mod crds;
 mod demo;
 mod fleet_api;
+mod fleet_cli;
 mod fleet_crash;
 #[cfg(feature = "real-kubernetes")]
 mod go_clients;
