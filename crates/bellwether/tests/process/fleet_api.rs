@@ -162,6 +162,7 @@ async fn without_the_demonstration_no_spoke_is_registered() {
 #[cfg(feature = "real-postgres")]
 mod on_postgres {
     use bellwether_fleet::client::ClientError;
+    use bellwether_fleet::kinds::BASE_PATH;
     use bellwether_testkit::postgres::Postgres;
     use futures::TryStreamExt as _;
 
@@ -222,6 +223,9 @@ mod on_postgres {
                 other => panic!("{method} {path}: {other:?}"),
             }
         }
+        let raw = axum::http::Request::get(format!("{BASE_PATH}/clusters")).body(Default::default()).unwrap();
+        let answer = client.send(raw).await.unwrap();
+        assert_eq!(answer.headers["content-type"], "application/problem+json");
 
         wire.mend();
         ready(200).await;

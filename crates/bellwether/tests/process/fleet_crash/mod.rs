@@ -119,7 +119,9 @@ async fn kill_over_and_over<W: Wire>(store: &str, dir: &Path, database: &str, wi
         // What was cut off comes true before this is answered, or never.
         let marked = mark(&client, cycle).await;
         let listed = list(&client).await;
+        let told = tally.unavailable;
         reporters = judge(&client, reporters, &listed, &mut tally).await;
+        assert!(grace.is_some() || tally.unavailable == told, "503 while the database was there: {tally}");
         follower.catch_up(&client, &marked).await;
         follower.compare(&listed);
     }

@@ -52,10 +52,16 @@ pub(super) struct Reporter {
     last: Timestamp,
     intent: Option<Intent>,
     answered: u32,
+    unavailable: u32,
 }
 
-/// The server was gone before it answered, or it could not tell what became of a request.
-struct CutOff;
+/// Why nobody knows what became of a request.
+enum CutOff {
+    /// The server was gone before it answered.
+    FromTheServer,
+    /// The server says that it could not tell.
+    FromItsDatabase,
+}
 
 impl Reporter {
     pub(super) async fn register(client: &Client, number: u32, seed: u64) -> Self {
@@ -67,6 +73,7 @@ impl Reporter {
             last: Timestamp::UNIX_EPOCH,
             intent: None,
             answered: 0,
+            unavailable: 0,
         };
         for _ in 0..CLUSTERS {
             let name = reporter.new_name();
@@ -90,7 +97,8 @@ impl Reporter {
         loop {
             ticks.tick().await;
             let intent = self.choose();
-            if self.send(&client, &intent).await.is_err() {
+            if let Err(cut_off) = self.send(&client, &intent).await {
+                self.unavailable += u32::from(matches!(cut_off, CutOff::FromItsDatabase));
                 self.intent = Some(intent);
                 return self;
             }
@@ -182,7 +190,11 @@ impl Reporter {
 
     /// Holds what a restarted server shows against everything that was answered before.
     pub(super) async fn judge(&mut self, client: &Client, listed: &Listed) -> Tally {
-        let mut tally = Tally { answered: std::mem::take(&mut self.answered), ..Tally::default() };
+        let mut tally = Tally {
+            answered: std::mem::take(&mut self.answered),
+            unavailable: std::mem::take(&mut self.unavailable),
+            ..Tally::default()
+        };
         if let Some(intent) = self.intent.take() {
             let count = match self.settle(client, listed, intent).await {
                 true => &mut tally.came_true,
@@ -263,8 +275,8 @@ fn said(found: &Resource) -> Option<u64> {
 /// may say that it cannot tell.
 fn answered<T>(outcome: Result<T, ClientError>) -> Result<T, CutOff> {
     outcome.map_err(|error| match error {
-        ClientError::Refused { status: StatusCode::SERVICE_UNAVAILABLE, .. }
-        | ClientError::Unreachable { .. } => CutOff,
+        ClientError::Refused { status: StatusCode::SERVICE_UNAVAILABLE, .. } => CutOff::FromItsDatabase,
+        ClientError::Unreachable { .. } => CutOff::FromTheServer,
         error => panic!("a write was refused: {error}"),
     })
 }
@@ -275,6 +287,8 @@ pub(super) struct Tally {
     pub(super) answered: u32,
     pub(super) came_true: u32,
     came_to_nothing: u32,
+    /// Of those that were cut off, how many were told so.
+    pub(super) unavailable: u32,
 }
 
 impl Tally {
@@ -282,15 +296,17 @@ impl Tally {
         self.answered += more.answered;
         self.came_true += more.came_true;
         self.came_to_nothing += more.came_to_nothing;
+        self.unavailable += more.unavailable;
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { answered, came_true, came_to_nothing } = self;
+        let Self { answered, came_true, came_to_nothing, unavailable } = self;
         write!(
             f,
-            "{answered} writes answered; of those cut off {came_true} came true and {came_to_nothing} did not"
+            "{answered} writes answered; of those cut off {came_true} came true and {came_to_nothing} did not \
+             ({unavailable} were told so)"
         )
     }
 }
