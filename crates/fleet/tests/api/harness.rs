@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::http::{Method, Request, StatusCode, header};
+use axum::http::{Method, Request, header};
 use bellwether_clock::Clock;
 use bellwether_fleet::client::{Answer, Client};
 use bellwether_fleet::http::{Access, TenancyConfig};
@@ -128,7 +128,6 @@ pub(crate) fn kinds_of(kinds: Value) -> Vec<KindConfig> {
 pub(crate) struct Api {
     pub(crate) client: Client,
     pub(crate) fleet: Fleet,
-    pub(crate) address: String,
     clock: Arc<SetClock>,
     _stop: DropGuard,
 }
@@ -149,7 +148,7 @@ impl Api {
         let stopped = stop.clone().cancelled_owned();
         tokio::spawn(async move { axum::serve(listener, routes).with_graceful_shutdown(stopped).await });
         let client = Client::new(&address, None).expect("the address is one");
-        Self { client, fleet, address, clock, _stop: stop.drop_guard() }
+        Self { client, fleet, clock, _stop: stop.drop_guard() }
     }
 
     /// Sets the clock to so many seconds after the beginning.
@@ -348,14 +347,5 @@ impl Reply {
     pub(crate) fn names(&self) -> Vec<String> {
         let items = self.json()["items"].as_array().expect("items are a list").clone();
         items.iter().map(|item| item["name"].as_str().expect("a name").to_owned()).collect()
-    }
-
-    pub(crate) fn is_success(&self) -> bool {
-        self.0.status.is_success()
-    }
-
-    #[allow(dead_code)]
-    pub(crate) fn code(&self) -> StatusCode {
-        self.0.status
     }
 }
