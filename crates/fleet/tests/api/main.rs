@@ -4,4 +4,5 @@
 
 mod cases;
 mod harness;
+mod openapi;
 mod vectors;
