@@ -2,6 +2,7 @@
 //! it forbids. What it is told is in tests/schemathesis.
 
 #![cfg(feature = "schemathesis")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 #[allow(dead_code, unused_imports, unused_macros)]
 #[path = "api/harness.rs"]

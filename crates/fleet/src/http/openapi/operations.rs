@@ -130,10 +130,12 @@ impl Described<'_> {
             _ => return None,
         };
         let media_types = body::media_types(self.operation);
-        let content: Map<String, Value> = media_types
-            .iter()
-            .map(|media_type| ((*media_type).to_owned(), json!({ "schema": schema })))
-            .collect();
+        let described = match example(self.operation) {
+            Some(example) => json!({ "schema": schema, "example": example }),
+            None => json!({ "schema": schema }),
+        };
+        let content: Map<String, Value> =
+            media_types.iter().map(|media_type| ((*media_type).to_owned(), described.clone())).collect();
         let words = format!(
             "At most {} bytes. No text in it, at whatever depth, has the character U+0000.",
             body::LARGEST
@@ -313,6 +315,25 @@ const fn words(operation: Operation) -> (&'static str, &'static str, &'static st
         Operation::StatusLog => {
             ("list_status_log", "List the latest reports on a resource", "Accepted or not, with the reason.")
         }
+    }
+}
+
+/// A body that is taken whatever the kind.
+fn example(operation: Operation) -> Option<Value> {
+    match operation {
+        Operation::Patch => Some(json!({ "labels": { "env": "prod" } })),
+        Operation::ForceDelete => Some(json!({ "reason": "the account it was in is closed" })),
+        Operation::Report => Some(json!({
+            "adapter": "dns",
+            "observed_generation": 1,
+            "conditions": [
+                { "type": "Available", "status": "True", "reason": "RecordsServed" },
+                { "type": "Applied", "status": "True" },
+                { "type": "Health", "status": "True" },
+            ],
+            "metadata": { "job_name": "dns-4711", "attempt": 1 },
+        })),
+        _ => None,
     }
 }
 
