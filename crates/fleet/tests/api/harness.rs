@@ -128,6 +128,9 @@ pub(crate) fn kinds_of(kinds: Value) -> Vec<KindConfig> {
 pub(crate) struct Api {
     pub(crate) client: Client,
     pub(crate) fleet: Fleet,
+    /// For programs that are not ours.
+    #[allow(dead_code)]
+    pub(crate) address: String,
     clock: Arc<SetClock>,
     _stop: DropGuard,
 }
@@ -148,7 +151,7 @@ impl Api {
         let stopped = stop.clone().cancelled_owned();
         tokio::spawn(async move { axum::serve(listener, routes).with_graceful_shutdown(stopped).await });
         let client = Client::new(&address, None).expect("the address is one");
-        Self { client, fleet, clock, _stop: stop.drop_guard() }
+        Self { client, fleet, address, clock, _stop: stop.drop_guard() }
     }
 
     /// Sets the clock to so many seconds after the beginning.
