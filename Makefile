@@ -7,11 +7,11 @@ CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
 up: ## everything on this machine
 	cargo run --release -- up
 
-deps: ## what the tests need: packages, real Kubernetes, etcd and Go clients built from source, definitions of others, once
-	scripts/deps && tests/kube/build >/dev/null && tests/kube/crds >/dev/null && tests/go/build >/dev/null
+deps: ## what the tests need: packages, real Kubernetes, etcd and Go clients built from source, definitions of others, Schemathesis, once
+	scripts/deps && tests/kube/build >/dev/null && tests/kube/crds >/dev/null && tests/go/build >/dev/null && tests/schemathesis/install >/dev/null
 
 test: deps ## every test, also against real Kubernetes
-	KUBEBUILDER_ASSETS="$$(tests/kube/build)" BELLWETHER_CRDS="$$(tests/kube/crds)" scripts/test
+	KUBEBUILDER_ASSETS="$$(tests/kube/build)" BELLWETHER_CRDS="$$(tests/kube/crds)" BELLWETHER_SCHEMATHESIS="$$(tests/schemathesis/install)" scripts/test
 
 lint: $(CARGO_DENY) ## formatting, clippy, and the licences and sources of dependencies
 	cargo fmt --check && cargo clippy --workspace --all-targets --all-features -- -D warnings && $(CARGO_DENY) check bans licenses sources

@@ -2,6 +2,7 @@
 //! it forbids. What it is told is in tests/schemathesis.
 
 #![cfg(feature = "schemathesis")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 #[allow(dead_code, unused_imports, unused_macros)]
 #[path = "api/harness.rs"]
@@ -10,6 +11,7 @@ mod harness;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use bellwether_fleet::kinds::BASE_PATH;
 use harness::{Api, Setup, kinds_of, sqlite};
 use serde_json::json;
 
@@ -32,11 +34,12 @@ async fn every_promise_of_the_document_is_kept() {
         {
             "kind": "NodePool", "plural": "nodepools", "name_min_len": 3, "name_max_len": 15,
             "parent_kind": "Cluster", "on_parent_delete": "cascade",
+            "required_adapters": ["validation"],
         },
     ]));
     let api = Api::start_with(sqlite(), Setup { kinds, ..Setup::default() }).await;
-    let document = format!("{}/api/hyperfleet/v1/openapi", api.address);
-    let output = tokio::task::spawn_blocking(move || run(&tool, &document)).await.expect("it ran");
+    let address = api.address.clone();
+    let output = tokio::task::spawn_blocking(move || run(&tool, &address)).await.expect("it ran");
     let said =
         format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "Schemathesis found what is not so:\n{said}");
@@ -44,17 +47,18 @@ async fn every_promise_of_the_document_is_kept() {
 }
 
 /// Runs it in a directory of its own, for it keeps notes.
-fn run(tool: &str, document: &str) -> Output {
+fn run(tool: &str, address: &str) -> Output {
     let notes = tempfile::tempdir().expect("a directory for its notes");
     let told = Path::new(TOLD).canonicalize().expect("what it is told is in the repository");
     Command::new(tool)
         .arg("--config-file")
         .arg(told.join("schemathesis.toml"))
-        .args(["run", "--no-color", document])
+        .args(["run", "--no-color", &format!("{address}{BASE_PATH}/openapi")])
         .env("PYTHONPATH", &told)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("SCHEMATHESIS_HOOKS", "hooks")
         .env("FLEET_NOW", harness::BEGINNING)
+        .env("FLEET_URL", format!("{address}{BASE_PATH}"))
         .current_dir(notes.path())
         .output()
         .unwrap_or_else(|error| panic!("{tool} does not start: {error}"))

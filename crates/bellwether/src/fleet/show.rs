@@ -147,7 +147,7 @@ pub(super) fn log(entries: &[LogEntry]) -> Vec<String> {
         let conditions: Vec<String> =
             entry.conditions.iter().map(|it| format!("{}={}", it.type_, it.status.as_str())).collect();
         [
-            entry.received_time.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
+            entry.received_time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             entry.adapter.clone(),
             format!("{}/{}", entry.observed_generation, entry.generation),
             format!("{:?}", entry.verdict),

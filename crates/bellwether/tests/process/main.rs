@@ -17,13 +17,13 @@ mod fleet_crash;
 mod go_clients;
 mod heartbeat;
 #[cfg(feature = "real-kubernetes")]
-mod heartbeats_walk;
-#[cfg(feature = "real-kubernetes")]
 mod kubectl;
 #[cfg(feature = "real-kubernetes")]
 mod masks;
 #[cfg(feature = "real-kubernetes")]
 mod page;
+#[cfg(feature = "real-kubernetes")]
+mod pages;
 mod server;
 mod start;
 mod stop;

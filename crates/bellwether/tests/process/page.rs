@@ -16,7 +16,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// How long the reader looks for what the page shows.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How the commands begin that change nothing.
-const LOOKS: [&str; 2] = ["kubectl get ", "bellwether heartbeat watch --once"];
+const LOOKS: [&str; 3] = ["kubectl get ", "bellwether heartbeat watch --once", "bellwether cluster get"];
 
 /// A command of a page, and what the page says that it prints.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,15 +26,15 @@ struct Step {
     shown: String,
 }
 
-/// Walks a page against the cluster of a kubeconfig.
-pub(crate) fn walk(page: &str, kubeconfig: &Path) {
+/// Walks a page with these variables of the environment.
+pub(crate) fn walk(page: &str, variables: &[(&str, &str)]) {
     let steps = steps(&std::fs::read_to_string(Path::new(ROOT).join(page)).unwrap());
     assert!(!steps.is_empty(), "{page} has no commands");
     for step in steps {
         let wanted = masked(&step.shown);
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let printed = type_in(&step.command, kubeconfig);
+            let printed = type_in(&step.command, variables);
             if masked(&printed) == wanted {
                 break;
             }
@@ -50,7 +50,7 @@ pub(crate) fn walk(page: &str, kubeconfig: &Path) {
     }
 }
 
-fn type_in(command: &str, kubeconfig: &Path) -> String {
+fn type_in(command: &str, variables: &[(&str, &str)]) -> String {
     let assets = std::env::var_os(real::ASSETS).expect("kubectl is among the assets");
     let ours = Path::new(env!("CARGO_BIN_EXE_bellwether")).parent().unwrap().to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -59,7 +59,7 @@ fn type_in(command: &str, kubeconfig: &Path) -> String {
     shell
         .args(["-c", &format!("exec 2>&1\n{command}")])
         .current_dir(ROOT)
-        .env("KUBECONFIG", kubeconfig)
+        .envs(variables.iter().copied())
         .env("PATH", std::env::join_paths(places).unwrap())
         .env_remove("RUST_LOG");
     run(&mut shell).stdout

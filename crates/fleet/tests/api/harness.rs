@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::http::{Method, Request, StatusCode, header};
+use axum::http::{Method, Request, header};
 use bellwether_clock::Clock;
 use bellwether_fleet::client::{Answer, Client};
 use bellwether_fleet::http::{Access, TenancyConfig};
@@ -128,6 +128,8 @@ pub(crate) fn kinds_of(kinds: Value) -> Vec<KindConfig> {
 pub(crate) struct Api {
     pub(crate) client: Client,
     pub(crate) fleet: Fleet,
+    /// For programs that are not ours.
+    #[allow(dead_code)]
     pub(crate) address: String,
     clock: Arc<SetClock>,
     _stop: DropGuard,
@@ -348,14 +350,5 @@ impl Reply {
     pub(crate) fn names(&self) -> Vec<String> {
         let items = self.json()["items"].as_array().expect("items are a list").clone();
         items.iter().map(|item| item["name"].as_str().expect("a name").to_owned()).collect()
-    }
-
-    pub(crate) fn is_success(&self) -> bool {
-        self.0.status.is_success()
-    }
-
-    #[allow(dead_code)]
-    pub(crate) fn code(&self) -> StatusCode {
-        self.0.status
     }
 }

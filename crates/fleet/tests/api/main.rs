@@ -8,6 +8,7 @@ mod harness;
 mod hostile;
 mod mapped;
 mod observability;
+mod openapi;
 mod properties;
 mod searches;
 mod tenancy;

@@ -88,8 +88,16 @@ fn document(kinds: &Kinds) -> Value {
             ),
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
+        // With or without: which of the two, the configuration of the server says.
+        "security": [{}, { "bearer": [] }],
         "paths": paths,
         "components": {
+            "securitySchemes": { "bearer": {
+                "type": "http",
+                "scheme": "bearer",
+                "bearerFormat": "JWT",
+                "description": "Where the server wants to know who asks. One that does not, does not look at it.",
+            } },
             "schemas": schemas.components,
             "headers": operations::header_components(),
             "responses": operations::response_components(),

@@ -130,10 +130,12 @@ impl Described<'_> {
             _ => return None,
         };
         let media_types = body::media_types(self.operation);
-        let content: Map<String, Value> = media_types
-            .iter()
-            .map(|media_type| ((*media_type).to_owned(), json!({ "schema": schema })))
-            .collect();
+        let described = match example(self.operation) {
+            Some(example) => json!({ "schema": schema, "example": example }),
+            None => json!({ "schema": schema }),
+        };
+        let content: Map<String, Value> =
+            media_types.iter().map(|media_type| ((*media_type).to_owned(), described.clone())).collect();
         let words = format!(
             "At most {} bytes. No text in it, at whatever depth, has the character U+0000.",
             body::LARGEST
@@ -163,9 +165,8 @@ impl Described<'_> {
                 let words = "A page of the list; or, to one who watches, events as they happen.";
                 let mut listed = answer(words, &["Bellwether-Revision"], reference(&names.list));
                 if let Some(content) = listed.pointer_mut("/content").and_then(Value::as_object_mut) {
-                    let words = "Server-sent events: `event` is ADDED, MODIFIED, DELETED or ERROR; `id` is the revision; `data` is the resource, or the problem.";
-                    let schema = json!({ "type": "string", "description": words });
-                    content.insert("text/event-stream".to_owned(), json!({ "schema": schema }));
+                    let event = json!({ "schema": reference(&names.event) });
+                    content.insert("text/event-stream".to_owned(), event);
                 }
                 vec![(200, listed)]
             }
@@ -251,34 +252,35 @@ impl Described<'_> {
         codes
     }
 
-    /// Where one goes from a resource that was just made.
+    /// Where one goes from a resource that was just made: it is found by every path it has, and so is what belongs to it.
     fn links(&self) -> Map<String, Value> {
-        let mut parameters = Map::from_iter([("id".to_owned(), json!("$response.body#/id"))]);
-        if matches!(self.scope, Scope::Nested { .. }) {
-            parameters.insert("parent_id".to_owned(), json!("$request.path.parent_id"));
+        const MADE: &str = "$response.body#/id";
+        let by_id = |scope: Scope<'_>, parameters: Value| {
+            let with_id = Place::ALL.into_iter().filter(|place| *place != Place::Collection);
+            let operations = with_id.flat_map(|place| place.operations());
+            operations.map(|&operation| link(scope, operation, &parameters)).collect::<Vec<_>>()
+        };
+        let mut links = by_id(Scope::Every, json!({ "id": MADE }));
+        if let Some(kind) = self.scope.kind() {
+            links.extend(by_id(Scope::Flat(kind), json!({ "id": MADE })));
+            for child in self.kinds.children_of(&kind.name) {
+                let below = Scope::Nested { kind: child, parent: kind };
+                let parameters = json!({ "parent_id": MADE });
+                let operations = Place::Collection.operations().iter();
+                links.extend(operations.map(|&operation| link(below, operation, &parameters)));
+            }
         }
-        let with_id = Place::ALL.into_iter().filter(|place| *place != Place::Collection);
-        let own = with_id.flat_map(|place| place.operations()).map(|&operation| {
-            let (verb, ..) = words(operation);
-            let link =
-                json!({ "operationId": operation_id(self.scope, operation), "parameters": parameters });
-            (verb.to_owned(), link)
-        });
-        let children = self.scope.kind().into_iter().flat_map(|parent| {
-            let children = self.kinds.children_of(&parent.name);
-            children.flat_map(move |kind| {
-                [Operation::List, Operation::Create]
-                    .map(|operation| (Scope::Nested { kind, parent }, operation))
-            })
-        });
-        let below = children.map(|(scope, operation)| {
-            let operation_id = operation_id(scope, operation);
-            let link =
-                json!({ "operationId": operation_id, "parameters": { "parent_id": "$response.body#/id" } });
-            (operation_id, link)
-        });
-        own.chain(below).collect()
+        if matches!(self.scope, Scope::Nested { .. }) {
+            let parameters = json!({ "parent_id": "$request.path.parent_id", "id": MADE });
+            links.extend(by_id(self.scope, parameters));
+        }
+        links.into_iter().collect()
     }
+}
+
+fn link(scope: Scope<'_>, operation: Operation, parameters: &Value) -> (String, Value) {
+    let operation_id = operation_id(scope, operation);
+    (operation_id.clone(), json!({ "operationId": operation_id, "parameters": parameters }))
 }
 
 /// The verb, the summary up to its subject, and the description of an operation.
@@ -313,6 +315,25 @@ const fn words(operation: Operation) -> (&'static str, &'static str, &'static st
         Operation::StatusLog => {
             ("list_status_log", "List the latest reports on a resource", "Accepted or not, with the reason.")
         }
+    }
+}
+
+/// A body that is taken whatever the kind.
+fn example(operation: Operation) -> Option<Value> {
+    match operation {
+        Operation::Patch => Some(json!({ "labels": { "env": "prod" } })),
+        Operation::ForceDelete => Some(json!({ "reason": "the account it was in is closed" })),
+        Operation::Report => Some(json!({
+            "adapter": "dns",
+            "observed_generation": 1,
+            "conditions": [
+                { "type": "Available", "status": "True", "reason": "RecordsServed" },
+                { "type": "Applied", "status": "True" },
+                { "type": "Health", "status": "True" },
+            ],
+            "metadata": { "job_name": "dns-4711", "attempt": 1 },
+        })),
+        _ => None,
     }
 }
 

@@ -187,7 +187,8 @@ fn type_of(schema: Option<&Value>) -> String {
         Some(Value::String(type_)) if type_ == "array" => format!("list of {}", type_of(schema.get("items"))),
         Some(Value::String(type_)) => escape(type_),
         types @ Some(Value::Array(_)) => strings(types).map(escape).collect::<Vec<_>>().join(" or "),
-        _ => limits(schema).is_empty().then(|| "anything".to_owned()).unwrap_or_default(),
+        _ if limits(schema).is_empty() => "anything".to_owned(),
+        _ => String::new(),
     };
     if let Some(values @ Value::Object(_)) = schema.get("additionalProperties") {
         let _ = write!(words, " of {}", type_of(Some(values)));

@@ -26,6 +26,8 @@ pub(super) struct Names {
     pub(super) create: String,
     pub(super) patch: String,
     spec: String,
+    /// What one who watches is told.
+    pub(super) event: String,
 }
 
 impl Names {
@@ -38,10 +40,11 @@ impl Names {
             create: with("Create"),
             patch: with("Patch"),
             spec: with("Spec"),
+            event: with("Event"),
         }
     }
 
-    fn each(&mut self) -> [&mut String; 6] {
+    fn each(&mut self) -> [&mut String; 7] {
         [
             &mut self.resource,
             &mut self.part,
@@ -49,6 +52,7 @@ impl Names {
             &mut self.create,
             &mut self.patch,
             &mut self.spec,
+            &mut self.event,
         ]
     }
 }
@@ -93,6 +97,7 @@ impl Schemas {
         self.components.insert(names.part.clone(), part_of(&resource));
         self.components.insert(names.resource.clone(), resource);
         self.components.insert(names.list.clone(), list(whole_or_part(&names)));
+        self.components.insert(names.event.clone(), event(&names));
         self.components.insert(names.create, create(kind, reference(&names.spec)));
         self.components.insert(names.patch, patch(&names.spec));
         self.components.insert(names.spec.clone(), spec(kind, &names.spec));
@@ -112,6 +117,7 @@ impl Schemas {
         self.components.insert(names.create.clone(), create);
         self.components.insert(names.part.clone(), part_of(generic));
         self.components.insert(names.list.clone(), list(whole_or_part(&names)));
+        self.components.insert(names.event.clone(), event(&names));
         self.components.insert(names.patch, patch(&names.spec));
         self.components.insert(names.spec, anything());
     }
@@ -278,6 +284,27 @@ fn list(item: Value) -> Value {
             "page": { "type": "integer", "minimum": 1, "maximum": LAST_PAGE, "description": "Which page this is." },
             "size": { "type": "integer", "minimum": 0, "maximum": LARGEST_PAGE, "description": "How many items it has." },
             "total": { "type": "integer", "minimum": 0, "description": "How many items there are on all pages." },
+        },
+    })
+}
+
+/// One of the events that one who watches is told.
+fn event(names: &Names) -> Value {
+    let told = json!({ "anyOf": [reference(&names.resource), reference("Problem")] });
+    json!({
+        "type": "object",
+        "description": "One of the server-sent events: a resource that changed, or the problem with which the events end.",
+        "additionalProperties": false,
+        "required": ["event", "data"],
+        "properties": {
+            "event": { "enum": ["ADDED", "MODIFIED", "DELETED", "ERROR"], "description": "What happened." },
+            "id": { "type": "string", "pattern": "^[0-9]+$", "description": "The revision of the change; to watch from there." },
+            "data": {
+                "type": "string",
+                "contentMediaType": "application/json",
+                "contentSchema": told,
+                "description": "The resource as it is then, or the problem.",
+            },
         },
     })
 }

@@ -3,6 +3,6 @@
 mod fixture;
 mod language;
 mod malformed;
-#[cfg(feature = "postgres")]
+#[cfg(feature = "real-postgres")]
 mod postgres;
 mod rows;

@@ -1,5 +1,4 @@
-//! That PostgreSQL answers as SQLite does. Needs a server: `FLEET_POSTGRES='host=… user=…' cargo test -p bellwether-fleet
-//! --features postgres -- --ignored`. Everything is in temporary tables.
+//! That PostgreSQL answers as SQLite does.
 
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls};
@@ -13,7 +12,6 @@ use crate::store::Query;
 use crate::store::query::{self, Statement};
 
 #[tokio::test]
-#[ignore = "needs PostgreSQL, named by FLEET_POSTGRES"]
 async fn every_row_of_the_table_is_found() {
     let data = data();
     let client = postgres(&data.resources).await;
@@ -28,7 +26,6 @@ async fn every_row_of_the_table_is_found() {
 }
 
 #[tokio::test]
-#[ignore = "needs PostgreSQL, named by FLEET_POSTGRES"]
 async fn the_largest_searches_are_answered() {
     let client = postgres(&data().resources).await;
     for search in largest_searches() {
@@ -37,7 +34,6 @@ async fn the_largest_searches_are_answered() {
 }
 
 #[tokio::test]
-#[ignore = "needs PostgreSQL, named by FLEET_POSTGRES"]
 async fn all_fields_by_all_comparisons_are_answered_alike() {
     let data = data();
     let connection = sqlite(&data.resources);
@@ -154,8 +150,8 @@ const SCHEMA: &str = "
 ";
 
 async fn postgres(resources: &[Resource]) -> Client {
-    let server = std::env::var("FLEET_POSTGRES").expect("FLEET_POSTGRES names a server");
-    let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
+    let server = bellwether_testkit::postgres::Postgres::start();
+    let (client, connection) = tokio_postgres::connect(server.url(), NoTls).await.unwrap();
     tokio::spawn(connection);
     client.batch_execute(SCHEMA).await.unwrap();
     for resource in resources {
