@@ -1,12 +1,14 @@
 //! The change feed: who watches is told of every change from a revision on, and misses none. One reader follows the store
 //! for all who are up to date; who is behind reads by itself until it has caught up.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::Stream;
 use tokio::sync::broadcast;
 
-use crate::store::{Changed, Event, Revision, Store, StoreError};
+use crate::resource::Id;
+use crate::store::{Changed, Event, EventKind, Revision, Store, StoreError};
 
 /// How many changes are read at once.
 const SLICE: usize = 256;
@@ -64,7 +66,8 @@ impl Feed {
             0 => Stage::Existing { through: self.revision() },
             _ => Stage::Behind,
         };
-        let mut watcher = Watcher { store: self.store.clone(), slices, since, stage };
+        let told = HashSet::new();
+        let mut watcher = Watcher { store: self.store.clone(), slices, since, stage, told };
         let first = watcher.read().await?;
         let started = (watcher, first.into_iter());
         Ok(futures::stream::try_unfold(started, |(mut watcher, mut events)| async move {
@@ -89,6 +92,8 @@ enum Stage {
         /// What changed later comes as a change.
         through: Revision,
     },
+    /// It is being told what changed meanwhile.
+    CatchingUp,
     /// It reads by itself.
     Behind,
     /// It is told with all others.
@@ -100,6 +105,8 @@ struct Watcher {
     slices: broadcast::Receiver<Arc<Slice>>,
     since: Revision,
     stage: Stage,
+    /// Who has been told of, while it is being told what there is. What changes meanwhile may be met as a change first.
+    told: HashSet<Id>,
 }
 
 impl Watcher {
@@ -123,20 +130,54 @@ impl Watcher {
 
     /// Reads one slice by itself.
     async fn read(&mut self) -> Result<Vec<Event>, FeedError> {
-        if let Stage::Existing { through } = self.stage {
-            let events = self.store.existing(self.since, through, SLICE).await?;
-            match events.last() {
-                Some(last) if events.len() == SLICE => self.since = last.revision,
-                _ => (self.since, self.stage) = (through, Stage::Behind),
+        match self.stage {
+            Stage::Existing { through } => self.read_existing(through).await,
+            Stage::CatchingUp => {
+                let events = self.read_changes().await?;
+                let events = events.into_iter().filter_map(|event| self.announce(event)).collect();
+                if matches!(self.stage, Stage::UpToDate) {
+                    self.told = HashSet::new();
+                } else {
+                    self.stage = Stage::CatchingUp;
+                }
+                Ok(events)
             }
-            return Ok(events);
+            Stage::Behind | Stage::UpToDate => self.read_changes().await,
         }
+    }
+
+    async fn read_existing(&mut self, through: Revision) -> Result<Vec<Event>, FeedError> {
+        let events = self.store.existing(self.since, through, SLICE).await?;
+        self.told.extend(events.iter().map(|event| event.resource.id));
+        match events.last() {
+            Some(last) if events.len() == SLICE => self.since = last.revision,
+            _ => (self.since, self.stage) = (through, Stage::CatchingUp),
+        }
+        Ok(events)
+    }
+
+    async fn read_changes(&mut self) -> Result<Vec<Event>, FeedError> {
         let Changed::Since { events, through } = self.store.changes(self.since, SLICE).await? else {
             return Err(FeedError::Expired(self.since));
         };
         self.stage = if events.len() < SLICE { Stage::UpToDate } else { Stage::Behind };
         self.since = through;
         Ok(events)
+    }
+
+    /// What was there and changed before its turn came is new to who hears of it first now; and what went before that is
+    /// no news at all.
+    fn announce(&mut self, mut event: Event) -> Option<Event> {
+        let id = event.resource.id;
+        match event.kind {
+            EventKind::Deleted => self.told.remove(&id).then_some(event),
+            EventKind::Added | EventKind::Modified => {
+                if self.told.insert(id) {
+                    event.kind = EventKind::Added;
+                }
+                Some(event)
+            }
+        }
     }
 }
 

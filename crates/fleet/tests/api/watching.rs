@@ -93,6 +93,39 @@ on_both_stores! {
         assert_eq!(next(&mut events).await.resource.name, "mine");
     }
 
+    async fn what_changes_while_it_is_told_what_there_is_comes_as_new(api: Api) {
+        let mut clusters = Vec::new();
+        for number in 0..600 {
+            clusters.push(api.cluster(&format!("cluster-{number}")).await["href"].as_str().unwrap().to_owned());
+        }
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let writer = |number: usize| {
+            let (api, clusters, stopped) = (&api, &clusters, stopped.clone());
+            async move {
+                for step in 0.. {
+                    if *stopped.borrow() {
+                        return;
+                    }
+                    let href = &clusters[(step * 37 + number * 151) % clusters.len()];
+                    api.send("PATCH", href, Some(json!({"spec": {"step": step, "by": number}}))).await.expect(200);
+                }
+            }
+        };
+        let watching = async {
+            for _ in 0..20 {
+                let mut events = Box::pin(api.client.watch("/clusters", 0).await.unwrap());
+                let mut seen = BTreeMap::new();
+                while seen.len() < clusters.len() {
+                    let event = next(&mut events).await;
+                    let first = seen.insert(event.resource.id, event.revision).is_none();
+                    assert_eq!(first, event.event == "ADDED", "{} {}", event.event, event.resource.name);
+                }
+            }
+            stop.send(true).unwrap();
+        };
+        tokio::join!(watching, writer(0), writer(1), writer(2), writer(3));
+    }
+
     async fn thousands_of_resources_are_told_in_slices(api: Api) {
         let creates = (0..1000).map(|number| {
             let api = &api;
