@@ -39,8 +39,8 @@ pub(crate) struct FleetApiArgs {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
     listen: SocketAddr,
 
-    /// Where the fleet is kept: sqlite:PATH, or postgres://USER@HOST/NAME. A password is better left to PGPASSWORD or to
-    /// a file: ~/.pgpass, than to be seen in the list of processes.
+    /// Where the fleet is kept: sqlite:PATH, or postgres://USER@HOST/NAME. One with a password is better named by the
+    /// variable, so that it is not in the list of processes.
     #[arg(
         long,
         value_name = "URL",

@@ -14,6 +14,8 @@ pub const BASE_PATH: &str = "/api/hyperfleet/v1";
 const EVERY_KIND: &str = "resources";
 /// The segment under which the OpenAPI document is served.
 const DOCUMENT: &str = "openapi";
+/// What follows the id of a resource.
+const OF_A_RESOURCE: [&str; 2] = ["statuses", "force-delete"];
 /// Longer names do not fit.
 const LONGEST_NAME: usize = 100;
 
@@ -112,7 +114,7 @@ pub enum KindError {
     #[error("the plural {0} stands for two kinds")]
     PluralTwice(String),
     #[error(
-        "the plural `{0}` is taken: `resources` serves resources of every kind, `openapi` the OpenAPI document"
+        "the plural `{0}` is taken: `resources` serves resources of every kind, `openapi` the OpenAPI document, `statuses` and `force-delete` belong to every resource"
     )]
     Reserved(String),
     #[error("{kind} belongs to {parent}, which is not declared")]
@@ -243,7 +245,7 @@ fn check_names(config: &KindConfig) -> Result<(), KindError> {
     if !capital || kind.len() > 63 || !kind.chars().all(|letter| letter.is_ascii_alphanumeric()) {
         return Err(KindError::KindName { kind: kind.clone() });
     }
-    if plural == EVERY_KIND || plural == DOCUMENT {
+    if plural == EVERY_KIND || plural == DOCUMENT || OF_A_RESOURCE.contains(&plural.as_str()) {
         return Err(KindError::Reserved(plural.clone()));
     }
     let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';

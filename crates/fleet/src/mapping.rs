@@ -207,13 +207,13 @@ fn context(
             "data": status.data,
         })
     };
-    let mut whole = json!(resource);
+    let (mut whole, mut statuses) = (json!(resource), Json::Array(statuses.values().map(status).collect()));
     mask(&mut whole);
-    let statuses: Vec<Json> = statuses.values().map(status).collect();
+    mask(&mut statuses);
     let mut context = Context::default();
     let foreign = |value: &Json| cel::to_value(value).map_err(|error| error.to_string());
     context.add_variable_from_value("resource", foreign(&whole)?);
-    context.add_variable_from_value("statuses", foreign(&Json::Array(statuses))?);
+    context.add_variable_from_value("statuses", foreign(&statuses)?);
     let taken = |error| format!("a function is there already: {error:?}");
     context.add_function("toJson", to_json).map_err(taken)?;
     context.add_function("dig", dig).map_err(taken)?;
@@ -254,7 +254,7 @@ fn mask(value: &mut Json) {
         Json::Object(members) => {
             for (name, member) in members {
                 let name = name.to_ascii_lowercase();
-                if SECRETS.iter().any(|secret| name.contains(secret)) && !member.is_object() {
+                if SECRETS.iter().any(|secret| name.contains(secret)) {
                     *member = Json::String(MASKED.to_owned());
                 } else {
                     mask(member);

@@ -90,7 +90,8 @@ pub enum WriteError {
     Failed,
 }
 
-type Answer = oneshot::Sender<Result<Done, WriteError>>;
+type Outcome = Result<Done, WriteError>;
+type Answer = oneshot::Sender<Outcome>;
 
 /// Where commands are handed in. Clones hand in to the same writer, which ends when the last one is gone and everything
 /// handed in is done.
@@ -132,40 +133,32 @@ struct Pen {
 }
 
 impl Pen {
-    async fn write(&self, batch: Vec<(Command, Answer)>) {
-        let (commands, answers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-        let outcomes = match self.transact(&commands).await {
-            Ok(outcomes) => outcomes,
-            // One command that the database cannot take must not take the others with it.
-            Err(StoreError::Failed(_)) if commands.len() > 1 => self.one_by_one(&commands).await,
-            Err(error) => commands.iter().map(|_| Err(in_brief(&error))).collect(),
-        };
-        for (answer, outcome) in answers.into_iter().zip(outcomes) {
-            // Whoever asked may have gone.
-            let _ = answer.send(outcome);
+    async fn write(&self, mut batch: Vec<(Command, Answer)>) {
+        let outcome = self.transact(&mut batch).await;
+        // One command that the database cannot take must not take the others with it.
+        if matches!(outcome, Err(StoreError::Failed(_))) && batch.len() > 1 {
+            for alone in batch {
+                let mut alone = vec![alone];
+                let outcome = self.transact(&mut alone).await;
+                answer(alone, outcome);
+            }
+        } else {
+            answer(batch, outcome);
         }
     }
 
-    async fn one_by_one(&self, commands: &[Command]) -> Vec<Result<Done, WriteError>> {
-        let mut outcomes = Vec::with_capacity(commands.len());
-        for command in commands {
-            let alone = self.transact(std::slice::from_ref(command)).await;
-            let outcome = alone.map_err(|error| in_brief(&error)).map(|mut outcomes| outcomes.pop());
-            outcomes.push(outcome.and_then(|outcome| outcome.unwrap_or(Err(WriteError::Failed))));
-        }
-        outcomes
-    }
-
-    async fn transact(&self, commands: &[Command]) -> Result<Vec<Result<Done, WriteError>>, StoreError> {
+    /// Does what is still waited for: who has given up may have asked again elsewhere, and must not be surprised.
+    async fn transact(&self, batch: &mut Vec<(Command, Answer)>) -> Result<Vec<Outcome>, StoreError> {
         let mut tries = 1;
         loop {
-            match self.attempt(commands).await {
+            batch.retain(|(_, answer)| !answer.is_closed());
+            match self.attempt(batch).await {
                 Err(StoreError::Conflict(words)) if tries < TRIES => {
                     tracing::debug!(%words, tries, "another writer was in the way; trying again");
                     tries += 1;
                 }
                 Err(error) => {
-                    tracing::error!(%error, commands = commands.len(), "writing failed");
+                    tracing::error!(%error, commands = batch.len(), "writing failed");
                     return Err(error);
                 }
                 done => return done,
@@ -173,20 +166,35 @@ impl Pen {
         }
     }
 
-    async fn attempt(&self, commands: &[Command]) -> Result<Vec<Result<Done, WriteError>>, StoreError> {
+    async fn attempt(&self, commands: &[(Command, Answer)]) -> Result<Vec<Outcome>, StoreError> {
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut needs = Needs::default();
-        commands.iter().for_each(|command| command.add_needs(&mut needs));
+        commands.iter().for_each(|(command, _)| command.add_needs(&mut needs));
         let (transaction, loaded) = self.store.begin(&needs).await?;
         let mut batch = Batch::new(&self.kinds, loaded, microseconds(self.clock.now()));
         let outcomes = commands
             .iter()
-            .map(|command| command.clone().apply(&mut batch).map_err(WriteError::Refused))
+            .map(|(command, _)| command.clone().apply(&mut batch).map_err(WriteError::Refused))
             .collect();
         let changes = batch.into_changes();
         if !changes.is_empty() {
             transaction.commit(&changes).await?;
         }
         Ok(outcomes)
+    }
+}
+
+/// Answers everybody, each with their own outcome or all with the failure.
+fn answer(batch: Vec<(Command, Answer)>, outcomes: Result<Vec<Outcome>, StoreError>) {
+    let outcomes = match outcomes {
+        Ok(outcomes) => outcomes,
+        Err(error) => batch.iter().map(|_| Err(in_brief(&error))).collect(),
+    };
+    for ((_, answer), outcome) in batch.into_iter().zip(outcomes) {
+        // Whoever asked may have gone.
+        let _ = answer.send(outcome);
     }
 }
 

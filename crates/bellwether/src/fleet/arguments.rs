@@ -152,7 +152,8 @@ pub(crate) struct SpecArgs {
 
 /// Change what is wanted of one
 ///
-/// A spec replaces the one that was. Labels are added to those that are there; KEY- removes one.
+/// A spec replaces the one that was. Labels are added to those that are there, which are read first; KEY- removes one. Of
+/// two who change labels at the same moment the later wins.
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {
     /// Which, by name or id.

@@ -1,5 +1,5 @@
-//! `get --watch`: what there is, and then a line for every change. When the server goes away it is tried again, and nothing
-//! that happened in between is missed.
+//! `get --watch`: what there is, and then a line for every change. When the server goes away it is tried again, from where
+//! it was; only who was away for so long that removals were forgotten begins anew.
 
 use std::time::Duration;
 
@@ -42,7 +42,9 @@ async fn follow(collection: &Collection, format: Format) -> anyhow::Result<()> {
         match trouble {
             // What happened meanwhile has been forgotten: from the beginning.
             Some(error) if error.status().is_some_and(|status| status.as_u16() == 410) => heard = 0,
-            Some(error @ ClientError::Refused { .. }) => return Err(error.into()),
+            Some(error) if error.status().is_some_and(|status| status.is_client_error()) => {
+                return Err(error.into());
+            }
             trouble => {
                 if !complained {
                     let words =

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use bellwether_conditions::shorten;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -12,7 +13,8 @@ use super::report::{Judgement, accepted, heard, judge};
 use super::same::same_json;
 use crate::kinds::{BASE_PATH, Kinds, OnParentDelete};
 use crate::resource::{
-    AdapterStatus, Id, LogEntry, OwnerReference, Report, Resource, ResourceStatus, Tenancy, Verdict,
+    AdapterRecord, AdapterStatus, Id, LogEntry, OwnerReference, Report, ReportedCondition, Resource,
+    ResourceStatus, Tenancy, Verdict,
 };
 use crate::store::{Change, Changes, Entry, Loaded, NameKey};
 
@@ -100,6 +102,11 @@ pub struct Patch {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
+/// How many adapters may have a status of one resource, beside the required ones: each is read with every command.
+const MOST_ADAPTERS: usize = 100;
+/// How much of what a report says the log keeps.
+const LOGGED: usize = 512;
+
 /// Why a command is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
@@ -114,6 +121,10 @@ pub enum Refusal {
     NotFinalizing { kind: String, id: Id },
     #[error("Cannot delete {kind} '{id}': active {child}(s) exist")]
     ActiveChildren { kind: String, id: Id, child: String },
+    #[error(
+        "{kind} '{id}' has statuses of {MOST_ADAPTERS} adapters already; an adapter reports under one name"
+    )]
+    TooManyAdapters { kind: String, id: Id },
     #[error(
         "missing mandatory condition '{missing}': all adapters must report Available, Applied, and Health"
     )]
@@ -255,12 +266,13 @@ impl<'a> Batch<'a> {
     /// Begins to delete a resource and all that belongs to it; what nobody has to clean up after is gone at once.
     pub fn delete(&mut self, target: &Target, by: &str) -> Result<Resource, Refusal> {
         let current = self.find(target)?;
-        let id = target.id;
+        let (id, now) = (target.id, self.now);
         if current.is_deleting() {
-            return Ok(current.clone());
+            // What it waited for may no longer be required.
+            self.settle(id, now);
+            return self.last_of(target);
         }
         self.check_restrictions(id)?;
-        let now = self.now;
         // Parents before their children in the list, so that backwards is children first.
         let doomed = self.descendants(id);
         for id in &doomed {
@@ -276,7 +288,12 @@ impl<'a> Batch<'a> {
         for id in doomed.iter().rev() {
             self.settle(*id, now);
         }
-        let last = self.removed.get(&id).or_else(|| self.get(id)).cloned();
+        self.last_of(target)
+    }
+
+    /// A resource as it is, or last was.
+    fn last_of(&self, target: &Target) -> Result<Resource, Refusal> {
+        let last = self.removed.get(&target.id).or_else(|| self.get(target.id)).cloned();
         last.ok_or_else(|| target.not_found())
     }
 
@@ -324,6 +341,7 @@ impl<'a> Batch<'a> {
             Judgement::Discard(why) => Some(why.to_string()),
             Judgement::Accept => None,
         };
+        self.check_room(resource, record, report)?;
         let entry = LogEntry {
             received_time: self.now,
             adapter: report.adapter.clone(),
@@ -332,7 +350,7 @@ impl<'a> Batch<'a> {
             generation: resource.generation,
             observed_generation: report.observed_generation,
             observed_time: report.observed_time,
-            conditions: report.conditions.clone(),
+            conditions: report.conditions.iter().map(logged).collect(),
         };
         let mut record = heard(record, report);
         let status = why.is_none().then(|| accepted(&record, report));
@@ -351,6 +369,22 @@ impl<'a> Batch<'a> {
                 Ok(Reported::Accepted(Box::new(status)))
             }
         }
+    }
+
+    /// Whether one more adapter may report.
+    fn check_room(
+        &self,
+        resource: &Resource,
+        record: Option<&AdapterRecord>,
+        report: &Report,
+    ) -> Result<(), Refusal> {
+        let kind = self.kinds.get(&resource.kind);
+        let required = kind.is_some_and(|kind| kind.required_adapters.contains(&report.adapter));
+        let held = self.entries.get(&resource.id).map_or(0, |entry| entry.adapters.len());
+        if record.is_some() || required || held < MOST_ADAPTERS {
+            return Ok(());
+        }
+        Err(Refusal::TooManyAdapters { kind: resource.kind.clone(), id: resource.id })
     }
 
     /// Removes a resource that is being deleted and waits for nothing any more, and then perhaps its owner; recomputes the
@@ -476,6 +510,17 @@ impl<'a> Batch<'a> {
         changes.log = std::mem::take(&mut self.log);
         changes.log.retain(|(id, _)| self.entries.contains_key(id));
         changes
+    }
+}
+
+/// A condition as the log keeps it.
+fn logged(condition: &ReportedCondition) -> ReportedCondition {
+    let short = |text: &Option<String>| text.as_deref().map(|text| shorten(text, LOGGED));
+    ReportedCondition {
+        type_: condition.type_.clone(),
+        status: condition.status,
+        reason: short(&condition.reason),
+        message: short(&condition.message),
     }
 }
 

@@ -117,9 +117,11 @@ pub(super) fn heard(record: Option<&AdapterRecord>, report: &Report) -> AdapterR
 /// The status of the adapter after an accepted report. A condition keeps its transition time while its status stays.
 pub(super) fn accepted(record: &AdapterRecord, report: &Report) -> AdapterStatus {
     let held = record.status.as_ref();
+    // Of a newer generation an adapter may have looked earlier; a transition never goes back for that.
     let since = |condition: &ReportedCondition| {
         let before = held?.conditions.iter().find(|before| before.type_ == condition.type_)?;
-        (before.status == condition.status).then_some(before.last_transition_time)
+        let last = before.last_transition_time;
+        Some(if before.status == condition.status { last } else { last.max(report.observed_time) })
     };
     let conditions = report.conditions.iter().map(|condition| AdapterCondition {
         type_: condition.type_.clone(),

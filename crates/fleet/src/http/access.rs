@@ -151,8 +151,13 @@ impl TenancyConfig {
         if !self.enabled {
             return Ok(None);
         }
-        let system = self.system_header.as_deref().and_then(|name| headers.get(name));
-        if system.is_some_and(|value| value.as_bytes() == b"true") {
+        let mut system = self.system_header.as_deref().into_iter().flat_map(|name| headers.get_all(name));
+        let (claims, more) = (system.next(), system.next());
+        if more.is_some() {
+            // One of them may be a stranger's, before that of the proxy.
+            return Err(forbidden("the header by which the system says that it asks must be there once"));
+        }
+        if claims.is_some_and(|value| value.as_bytes() == b"true") {
             return match operation.writes() && operation != Operation::Report {
                 true => {
                     Err(forbidden("the system may only report statuses; ask as a tenant to change resources"))

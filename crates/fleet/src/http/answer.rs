@@ -184,7 +184,7 @@ impl Request<'_> {
         let reason = body::force_delete(members)?;
         let removed = self.write(Command::ForceDelete { target }).await?;
         let by = &self.caller.identity;
-        tracing::warn!(kind = %removed.kind, id = %removed.id, name = %removed.name, %by, %reason, "removed by force");
+        tracing::warn!(kind = %removed.kind, id = %removed.id, name = %removed.name, %by, ?reason, "removed by force");
         Ok(nothing())
     }
 

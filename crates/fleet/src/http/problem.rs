@@ -218,7 +218,7 @@ impl From<Refusal> for Problem {
             Refusal::Deleting { .. } | Refusal::NotFinalizing { .. } | Refusal::ActiveChildren { .. } => {
                 Code::State
             }
-            Refusal::Incomplete { .. } => Code::Validation,
+            Refusal::Incomplete { .. } | Refusal::TooManyAdapters { .. } => Code::Validation,
         };
         Self::new(code, refusal.to_string())
     }

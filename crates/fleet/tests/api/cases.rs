@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::harness::{Api, brief, condition, encode, on_both_stores, status};
+use crate::harness::{Api, Setup, brief, condition, encode, on_both_stores, status};
 
 const REQUIRED: [&str; 4] = ["validation", "dns", "pullsecret", "hypershift"];
 
@@ -502,6 +502,32 @@ on_both_stores! {
         api.send("DELETE", &channel, None).await.expect(404);
     }
 
+    async fn an_adapter_reports_under_one_name(api: Api) {
+        let cluster = href(&api.cluster("crowded").await);
+        let report = |name: String| {
+            let (api, cluster) = (&api, &cluster);
+            async move { api.report(cluster, &name, (1, 5), "True").await }
+        };
+        for number in 0..100 {
+            report(format!("pod-{number}")).await.expect(201);
+        }
+        report("pod-100".to_owned()).await.expect_problem(400, "VAL-000", "100 adapters already");
+        // Who is known, and who is required, always may.
+        report("pod-7".to_owned()).await.expect(201);
+        report("dns".to_owned()).await.expect(201);
+    }
+
+    async fn a_transition_never_goes_back(api: Api) {
+        let cluster = href(&api.cluster("steady").await);
+        api.set_clock(100);
+        api.report(&cluster, "dns", (1, 100), "False").await.expect(201);
+        api.touch(&cluster).await;
+        // It looked at the new generation before it had told of the old one.
+        let status = api.report(&cluster, "dns", (2, 90), "True").await.expect(201).json();
+        assert_eq!(status["conditions"][0]["last_transition_time"], "2026-05-01T00:01:40Z");
+        assert_eq!(brief(&api.read(&cluster).await, "DnsSuccessful"), "True@g2 90/100");
+    }
+
     async fn fields_can_be_chosen(api: Api) {
         let cluster = api.cluster_with("chosen", json!({"env": "p"}), json!({"a": {"b": 1}, "c": 2})).await;
         let id = &cluster["id"];
@@ -535,4 +561,17 @@ on_both_stores! {
         let _: Timestamp = problem["timestamp"].as_str().unwrap().parse().unwrap();
         assert_eq!(problem["instance"], "/api/hyperfleet/v1/nonsense");
     }
+}
+
+#[tokio::test]
+async fn what_is_no_longer_required_is_no_longer_waited_for() {
+    let store = crate::harness::sqlite();
+    let before = Api::start_with(store.clone(), Setup::requiring(&["a"])).await;
+    let cluster = href(&before.cluster("leftover").await);
+    before.send("DELETE", &cluster, None).await.expect(202);
+    drop(before);
+    let after = Api::start_with(store, Setup::requiring(&[])).await;
+    after.get(&cluster).await.expect(200);
+    after.send("DELETE", &cluster, None).await.expect(202);
+    after.get(&cluster).await.expect(404);
 }

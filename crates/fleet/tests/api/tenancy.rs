@@ -160,7 +160,7 @@ async fn the_system_reads_everything_and_only_reports() {
 async fn who_does_not_say_whose_they_are_is_refused() {
     let api = with_tenants().await;
     let long = "a".repeat(64);
-    let rows: [(&[(&str, &str)], &str); 7] = [
+    let rows: [(&[(&str, &str)], &str); 8] = [
         (&[], "X-Org is required"),
         (&[("x-project", "p")], "X-Org is required"),
         (&[("x-org", "")], "1 to 63"),
@@ -168,6 +168,7 @@ async fn who_does_not_say_whose_they_are_is_refused() {
         (&[("x-org", &long)], "1 to 63"),
         (&[ONE, TWO], "more than once"),
         (&[("x-system", "yes")], "X-Org is required"),
+        (&[("x-system", "true"), ("x-system", "false"), ("x-org", "a")], "must be there once"),
     ];
     for (headers, words) in rows {
         api.ask(headers, "GET", "/clusters", None).await.expect_problem(403, "AUZ-001", words);

@@ -1,5 +1,7 @@
 //! Where the database is, and how to speak to it: a URL as other programs of PostgreSQL have it.
 
+use std::time::Duration;
+
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, Connection, Socket};
 
@@ -14,6 +16,9 @@ pub(super) struct Address {
     tls: Tls,
 }
 
+/// How long a server may leave what was sent to it unanswered before the connection is given up.
+const SILENCE: Duration = Duration::from_secs(15);
+
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
         let (url, file) = without_root_file(url);
@@ -24,6 +29,8 @@ impl Address {
             config.application_name("bellwether-fleet");
         }
         config.connect_timeout(PATIENCE);
+        // A server that vanished says nothing; whoever waits for it must learn so.
+        config.tcp_user_timeout(SILENCE).keepalives_idle(SILENCE).keepalives_interval(SILENCE / 3);
         let trust = match (config.get_ssl_mode(), file) {
             (_, Some(path)) => {
                 config.ssl_mode(SslMode::Require);

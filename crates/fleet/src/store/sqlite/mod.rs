@@ -9,6 +9,7 @@ mod write;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -26,6 +27,10 @@ use write::Writer;
 
 /// How many can read at once.
 const READERS: usize = 4;
+/// How long a read may take: one that goes through everything must not keep the others from reading.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// After how many steps of a read its time is looked at.
+const GLANCE: i32 = 10_000;
 
 /// A fleet in a SQLite file.
 pub struct Sqlite {
@@ -87,8 +92,10 @@ impl Sqlite {
         let readers = Arc::clone(&self.readers);
         blocking(move || {
             let connection = readers.idle.lock().pop();
-            let connection = connection.ok_or_else(|| StoreError::Failed("no reader is idle".into()))?;
-            let result = read::snapshot(&connection, read);
+            let mut connection = connection.ok_or_else(|| StoreError::Failed("no reader is idle".into()))?;
+            let begun = Instant::now();
+            let bounded = connection.progress_handler(GLANCE, Some(move || begun.elapsed() > PATIENCE));
+            let result = bounded.map_err(store_error).and_then(|()| read::snapshot(&connection, read));
             readers.idle.lock().push(connection);
             drop(permit);
             result
@@ -217,6 +224,7 @@ fn store_error(error: rusqlite::Error) -> StoreError {
         Some(
             ErrorCode::CannotOpen
             | ErrorCode::DiskFull
+            | ErrorCode::OperationInterrupted
             | ErrorCode::OutOfMemory
             | ErrorCode::ReadOnly
             | ErrorCode::SystemIoFailure,
