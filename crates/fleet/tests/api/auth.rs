@@ -1,6 +1,9 @@
 //! Who may ask: tokens of issuers that are trusted, and the names of callers (§1.10 of the specification).
 
+use std::sync::Arc;
+
 use axum::http::HeaderName;
+use bellwether_fleet::store::Store;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -9,9 +12,13 @@ use crate::tokens::{ISSUER, KeyServer, Signer, access, key_set, keys_over_tls};
 
 /// An API that trusts one issuer, as the configuration has it.
 async fn trusting(issuer: Value) -> (Api, KeyServer) {
+    trusting_on(sqlite(), issuer).await
+}
+
+async fn trusting_on(store: Arc<dyn Store>, issuer: Value) -> (Api, KeyServer) {
     let keys = KeyServer::with(&[&Signer::issuer()]).await;
     let setup = Setup { access: access(&keys.url, &[issuer]), ..Setup::default() };
-    (Api::start_with(sqlite(), setup).await, keys)
+    (Api::start_with(store, setup).await, keys)
 }
 
 async fn read(api: &Api, headers: &[(&str, &str)]) -> Reply {
@@ -28,8 +35,18 @@ fn bearer(token: &str) -> String {
 }
 
 #[tokio::test]
-async fn case_32_who_has_no_credentials_or_bad_ones_is_told_which() {
-    let (api, _keys) = trusting(json!({"audience": "fleet", "identity_header": "X-User"})).await;
+async fn case_32_who_has_no_credentials_or_bad_ones_is_told_which_on_sqlite() {
+    who_has_no_credentials_or_bad_ones_is_told_which(sqlite()).await;
+}
+
+#[cfg(feature = "real-postgres")]
+#[tokio::test]
+async fn case_32_who_has_no_credentials_or_bad_ones_is_told_which_on_postgres() {
+    who_has_no_credentials_or_bad_ones_is_told_which(crate::harness::postgres().await).await;
+}
+
+async fn who_has_no_credentials_or_bad_ones_is_told_which(store: Arc<dyn Store>) {
+    let (api, _keys) = trusting_on(store, json!({"audience": "fleet", "identity_header": "X-User"})).await;
     let signer = Signer::issuer();
     let good = bearer(&signer.token(json!({})));
     let expired = bearer(&signer.token(json!({"exp": time(-31).as_second()})));
