@@ -4,7 +4,6 @@
 //! without the store, and write what changed, all in one transaction: [`Store::begin`], then [`Transaction::commit`].
 //! Readers see only what was committed.
 
-mod listing;
 mod open;
 mod plan;
 #[cfg(feature = "postgres")]

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use super::connection::{Connection, Parameters, pipelined};
 use super::read;
 use crate::resource::Id;
-use crate::store::listing::COLUMNS;
+use crate::store::query::COLUMNS;
 use crate::store::rows;
 use crate::store::{Entry, Loaded, NameKey, Needs, StoreError};
 

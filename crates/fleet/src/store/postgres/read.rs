@@ -11,8 +11,8 @@ use tokio_postgres::types::FromSql;
 use super::connection::{Connection, Parameters, pipelined};
 use super::json::JsonText;
 use crate::resource::{AdapterRecord, AdapterStatus, Id, LogEntry, Resource, ResourceCondition};
-use crate::search::sql::Parameter;
-use crate::store::listing::{self, COLUMNS, Dialect};
+use crate::search::sql::{Dialect, Parameter};
+use crate::store::query::{self, COLUMNS};
 use crate::store::rows::{self, AdapterRow, ResourceRow};
 use crate::store::{
     Changed, Event, EventKind, LOG_LENGTH, Listing, Page, Pending, Query, Revision, StoreError,
@@ -181,7 +181,7 @@ pub(super) async fn get(connection: &Connection, id: Id) -> Result<Option<Resour
 }
 
 pub(super) async fn list(connection: &Connection, query: &Query) -> Result<Listing, StoreError> {
-    let statements = listing::list(query, Dialect::Postgres);
+    let statements = query::list(query, Dialect::Postgres);
     let items: Vec<_> = statements.items.parameters.iter().map(Parameter::as_postgres).collect();
     let total: Vec<_> = statements.total.parameters.iter().map(Parameter::as_postgres).collect();
     let questions: [(&str, Parameters<'_>); 3] =

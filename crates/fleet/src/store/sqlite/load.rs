@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::{read, store_error};
 use crate::resource::Id;
-use crate::store::listing::COLUMNS;
+use crate::store::query::COLUMNS;
 use crate::store::rows;
 use crate::store::{Entry, Loaded, NameKey, Needs, StoreError};
 

@@ -9,7 +9,8 @@ use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params, params_fr
 
 use super::store_error;
 use crate::resource::{AdapterRecord, AdapterStatus, Id, LogEntry, Resource, ResourceCondition};
-use crate::store::listing::{self, COLUMNS, Dialect};
+use crate::search::sql::Dialect;
+use crate::store::query::{self, COLUMNS};
 use crate::store::rows::{self, AdapterRow, ResourceRow};
 use crate::store::{
     Changed, Event, EventKind, LOG_LENGTH, Listing, Page, Pending, Query, Revision, StoreError,
@@ -167,7 +168,7 @@ fn adapter_row<'a>(row: &'a Row<'_>) -> rusqlite::Result<AdapterRow<'a>> {
 }
 
 pub(super) fn list(connection: &Connection, query: &Query) -> Result<Listing, StoreError> {
-    let statements = listing::list(query, Dialect::Sqlite);
+    let statements = query::list(query, Dialect::Sqlite);
     let parameters = params_from_iter(&statements.total.parameters);
     let total = connection.prepare_cached(&statements.total.sql).map_err(store_error)?;
     let total = count(total, parameters)?;

@@ -1,4 +1,0 @@
-//! The SQL of lists.
-
-pub(super) use super::query::{COLUMNS, list};
-pub(super) use crate::search::sql::Dialect;
