@@ -95,6 +95,15 @@ fn group_document(group: &str, versions: &[&str]) -> Value {
     })
 }
 
+/// `/openid/v1/jwks`
+pub(crate) fn keys(set: &Value) -> Response<Body> {
+    let mut response = Response::new(set.to_string().into_bytes().into());
+    let media = HeaderValue::from_static("application/jwk-set+json");
+    response.headers_mut().insert(header::CONTENT_TYPE, media);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+    response
+}
+
 /// `/apis/<group>`
 pub(crate) fn group(parts: &Parts, registry: &Registry, group: &str) -> Answer<Response<Body>> {
     let groups = registry.groups();
@@ -122,8 +131,10 @@ pub(crate) fn resources(
             "namespaced": resource.is_namespaced(),
             "kind": resource.kind,
             "verbs": verbs(resource),
-            "storageVersionHash": storage_version_hash(resource),
         });
+        if resource.review.is_none() {
+            set(&mut entry, "storageVersionHash", storage_version_hash(resource));
+        }
         add_names(&mut entry, resource);
         listed.push(entry);
         for subresource in &resource.subresources {
@@ -134,10 +145,10 @@ pub(crate) fn resources(
                 "kind": resource.kind,
                 "verbs": subresource_verbs(subresource.name()),
             });
-            if *subresource == Subresource::Scale {
-                set(&mut entry, "group", "autoscaling");
-                set(&mut entry, "version", "v1");
-                set(&mut entry, "kind", "Scale");
+            if let Some((group, version, kind)) = foreign_kind(*subresource) {
+                set(&mut entry, "group", group);
+                set(&mut entry, "version", version);
+                set(&mut entry, "kind", kind);
             }
             listed.push(entry);
         }
@@ -154,7 +165,19 @@ pub(crate) fn resources(
     document(parts, found)
 }
 
+/// The kind of what is sent to a subresource, where it is not the kind of the object.
+fn foreign_kind(subresource: Subresource) -> Option<(&'static str, &'static str, &'static str)> {
+    match subresource {
+        Subresource::Scale => Some(("autoscaling", "v1", "Scale")),
+        Subresource::Token => Some(("authentication.k8s.io", "v1", "TokenRequest")),
+        Subresource::Status | Subresource::Finalize => None,
+    }
+}
+
 fn verbs(resource: &Resource) -> Vec<&'static str> {
+    if resource.review.is_some() {
+        return vec!["create"];
+    }
     let verbs = match resource.typing {
         Typing::Custom(_) => CUSTOM_VERBS,
         Typing::Builtin(_) => VERBS,
@@ -166,8 +189,12 @@ fn verbs(resource: &Resource) -> Vec<&'static str> {
 }
 
 fn subresource_verbs(name: &str) -> &'static [&'static str] {
-    // A namespace's finalizers can only be replaced.
-    if name == "finalize" { &["update"] } else { &SUBRESOURCE_VERBS }
+    match name {
+        // A namespace's finalizers can only be replaced.
+        "finalize" => &["update"],
+        "token" => &["create"],
+        _ => &SUBRESOURCE_VERBS,
+    }
 }
 
 fn add_names(entry: &mut Value, resource: &Resource) {
@@ -317,9 +344,9 @@ fn aggregated_resource(resource: &Resource) -> Value {
             .subresources
             .iter()
             .map(|subresource| {
-                let kind = match subresource {
-                    Subresource::Scale => json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}),
-                    Subresource::Status | Subresource::Finalize => kind.clone(),
+                let kind = match foreign_kind(*subresource) {
+                    Some((group, version, kind)) => json!({"group": group, "version": version, "kind": kind}),
+                    None => kind.clone(),
                 };
                 json!({
                     "subresource": subresource.name(),

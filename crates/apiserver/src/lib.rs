@@ -22,6 +22,8 @@
 //!
 //! What it does not do: run anything. There is no kubelet, no scheduler, and no pod ever starts.
 
+mod access;
+mod authentication;
 mod body;
 mod cel;
 mod collection;
@@ -58,6 +60,7 @@ mod times;
 mod verbs;
 mod version;
 
+pub use authentication::{SigningKey, SigningKeyError};
 pub use body::Body;
 pub use controllers::{Controller, Controllers};
 pub use identity::Identity;

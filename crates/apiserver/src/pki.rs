@@ -1,5 +1,5 @@
-//! The server's own certificates: a CA made on first start, and below it a certificate to serve with and one for the
-//! administrator, both renewed before they end. Private keys never leave the directory.
+//! The server's own certificates: a CA made on first start, and below it a certificate to serve with and those of its
+//! clients, all renewed before they end. Private keys never leave the directory.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,6 +12,8 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use time::{Duration, OffsetDateTime};
+
+use crate::identity::{ADMINS, MASTERS};
 
 const CA_LIFE: Duration = Duration::days(3650);
 const LIFE: Duration = Duration::days(365);
@@ -66,8 +68,14 @@ pub struct Pki {
     pub ca: String,
     /// What the server shows.
     pub serving: Credential,
-    /// What the administrator shows.
+    /// What the administrator shows: a name and a group that roles are bound to.
     pub admin: Credential,
+    /// What opens every door, for the day on which the rules themselves are broken.
+    pub master: Credential,
+    /// The key that signs tokens, as PEM.
+    pub signing_key: String,
+    /// The CA itself.
+    authority: Credential,
 }
 
 impl Pki {
@@ -81,9 +89,15 @@ impl Pki {
         let ca = load_or_make_ca(dir)?;
         let names = serving_names(addresses);
         let serving = credential(dir, "server", &ca, Purpose::Serving(&names))?;
-        let admin =
-            credential(dir, "admin", &ca, Purpose::Client { user: "admin", group: "bellwether:admins" })?;
-        Ok(Self { ca: ca.certificate, serving, admin })
+        let admin = credential(dir, "admin", &ca, ADMIN)?;
+        let master = credential(dir, "master", &ca, MASTER)?;
+        let signing_key = load_or_make_signing_key(dir)?;
+        Ok(Self { ca: ca.certificate.clone(), serving, admin, master, signing_key, authority: ca })
+    }
+
+    /// Somebody's certificate in a directory: the one that is there, or a new one.
+    pub fn client(&self, dir: &Path, name: &str, user: &str, group: &str) -> Result<Credential, PkiError> {
+        credential(dir, name, &self.authority, Purpose::Client { user, group })
     }
 
     /// Certificates that live in memory only, for tests and embedding.
@@ -92,11 +106,17 @@ impl Pki {
         let names = serving_names(addresses);
         Ok(Self {
             serving: issue(&ca, Purpose::Serving(&names))?,
-            admin: issue(&ca, Purpose::Client { user: "admin", group: "bellwether:admins" })?,
-            ca: ca.certificate,
+            admin: issue(&ca, ADMIN)?,
+            master: issue(&ca, MASTER)?,
+            signing_key: KeyPair::generate()?.serialize_pem(),
+            ca: ca.certificate.clone(),
+            authority: ca,
         })
     }
 }
+
+const ADMIN: Purpose<'static> = Purpose::Client { user: "admin", group: ADMINS };
+const MASTER: Purpose<'static> = Purpose::Client { user: "bellwether:break-glass", group: MASTERS };
 
 /// What a certificate is for.
 #[derive(Clone, Copy)]
@@ -187,6 +207,18 @@ fn load_or_make_ca(dir: &Path) -> Result<Credential, PkiError> {
     Ok(ca)
 }
 
+fn load_or_make_signing_key(dir: &Path) -> Result<String, PkiError> {
+    let path = dir.join("sa.key");
+    if let Some(found) = read_file(&path)? {
+        KeyPair::from_pem(&found)
+            .map_err(|error| PkiError::Unusable { path: path.clone(), detail: error.to_string() })?;
+        return Ok(found);
+    }
+    let made = KeyPair::generate()?.serialize_pem();
+    write_private(&path, made.as_bytes())?;
+    Ok(made)
+}
+
 fn credential(dir: &Path, name: &str, ca: &Credential, purpose: Purpose<'_>) -> Result<Credential, PkiError> {
     if let Some(found) = read(dir, name)? {
         let path = dir.join(format!("{name}.crt"));
@@ -246,8 +278,16 @@ fn is_fresh(
     if left < LIFE / RENEW_AT {
         return Ok(false);
     }
-    let Purpose::Serving(names) = purpose else { return Ok(true) };
-    Ok(names.iter().all(|name| covers(&certificate, name)))
+    match purpose {
+        Purpose::Serving(names) => Ok(names.iter().all(|name| covers(&certificate, name))),
+        Purpose::Client { user, group } => Ok(certifies(&certificate, user, group)),
+    }
+}
+
+fn certifies(certificate: &x509_parser::certificate::X509Certificate<'_>, user: &str, group: &str) -> bool {
+    let subject = certificate.subject();
+    let is_user = subject.iter_common_name().any(|name| name.as_str() == Ok(user));
+    is_user && subject.iter_organization().any(|name| name.as_str() == Ok(group))
 }
 
 fn covers(certificate: &x509_parser::certificate::X509Certificate<'_>, name: &str) -> bool {
@@ -268,14 +308,17 @@ fn file_error(action: &'static str, path: &Path, source: std::io::Error) -> PkiE
     PkiError::File { action, path: path.to_owned(), source }
 }
 
-fn read(dir: &Path, name: &str) -> Result<Option<Credential>, PkiError> {
-    let read = |path: PathBuf| match fs::read_to_string(&path) {
+fn read_file(path: &Path) -> Result<Option<String>, PkiError> {
+    match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(file_error("read", &path, source)),
-    };
-    let certificate = read(dir.join(format!("{name}.crt")))?;
-    let key = read(dir.join(format!("{name}.key")))?;
+        Err(source) => Err(file_error("read", path, source)),
+    }
+}
+
+fn read(dir: &Path, name: &str) -> Result<Option<Credential>, PkiError> {
+    let certificate = read_file(&dir.join(format!("{name}.crt")))?;
+    let key = read_file(&dir.join(format!("{name}.key")))?;
     Ok(match (certificate, key) {
         (Some(certificate), Some(key)) => Some(Credential { certificate, key }),
         // A crash between the two leaves a key alone: both are made anew.
@@ -316,7 +359,7 @@ mod tests {
         let second = Pki::load_or_create(dir.path(), &[]).unwrap();
         assert_eq!(first.ca, second.ca);
         assert_eq!(first.serving.certificate, second.serving.certificate);
-        for name in ["ca.key", "ca.crt", "server.key", "admin.key"] {
+        for name in ["ca.key", "ca.crt", "server.key", "admin.key", "master.key", "sa.key"] {
             let mode = fs::metadata(dir.path().join(name)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{name}");
         }

@@ -31,6 +31,25 @@ pub(crate) enum Subresource {
     Finalize,
     /// How many there should be, in the form of `autoscaling/v1`.
     Scale,
+    /// A token for a ServiceAccount, made when it is asked for.
+    Token,
+}
+
+/// A question about identity or access, which is answered and not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Review {
+    /// Whose a token is.
+    Token,
+    /// Who the asker is.
+    SelfSubject,
+    /// Whether somebody may do something.
+    Access,
+    /// The same, in one namespace.
+    LocalAccess,
+    /// Whether the asker may.
+    SelfAccess,
+    /// Everything that the asker may do in a namespace.
+    SelfRules,
 }
 
 impl Subresource {
@@ -39,6 +58,7 @@ impl Subresource {
             Self::Status => "status",
             Self::Finalize => "finalize",
             Self::Scale => "scale",
+            Self::Token => "token",
         }
     }
 }
@@ -72,6 +92,8 @@ pub(crate) struct Resource {
     pub(crate) subresources: Vec<Subresource>,
     /// Where `/scale` finds its numbers.
     pub(crate) scale: Option<crd::Scale>,
+    /// What is asked by creating one; its objects are not kept.
+    pub(crate) review: Option<Review>,
     pub(crate) typing: Typing,
     /// Where the objects are kept; versions of one kind share it.
     pub(crate) storage: Storage,
@@ -360,7 +382,8 @@ impl Registry {
     /// One resource for each keyspace: the version in which it is stored, or another if that one is not served.
     pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
         let mut seen = std::collections::HashSet::new();
-        let mut kept: Vec<&Arc<Resource>> = self.resources.iter().collect();
+        let mut kept: Vec<&Arc<Resource>> =
+            self.resources.iter().filter(|resource| resource.review.is_none()).collect();
         kept.sort_by_key(|resource| resource.is_view());
         kept.retain(|resource| seen.insert(resource.storage.space.as_str()));
         kept.into_iter()

@@ -18,6 +18,10 @@ pub(crate) enum Target<'a> {
         check: Option<&'a str>,
     },
     Version,
+    /// `/.well-known/openid-configuration`: where the keys of tokens are.
+    OpenIdConfiguration,
+    /// `/openid/v1/jwks`: the keys themselves.
+    OpenIdKeys,
     /// `/openapi/v2`
     OpenApiV2,
     /// `/openapi/v3`, and one document below it.
@@ -83,6 +87,8 @@ impl<'a> Target<'a> {
                 Self::Health { endpoint, check: Some(check) }
             }
             ["version"] => Self::Version,
+            [".well-known", "openid-configuration"] => Self::OpenIdConfiguration,
+            ["openid", "v1", "jwks"] => Self::OpenIdKeys,
             ["openapi", "v2"] => Self::OpenApiV2,
             ["openapi", "v3"] => Self::OpenApi { document: None },
             ["openapi", "v3", document @ ..] => Self::OpenApi { document: Some(document.join("/")) },

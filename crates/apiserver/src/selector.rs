@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::jsonpath::JsonPath;
 use crate::names;
-use crate::object::{Head, Object, lookup};
+use crate::object::{Head, Meta as _, Object, lookup};
 
 /// A label selector: all requirements must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +88,12 @@ impl LabelSelector {
         self.holds(|wanted| {
             head.labels.iter().find(|(key, _)| **key == *wanted).map(|(_, value)| value.as_ref())
         })
+    }
+
+    /// Whether the labels of an object meet every requirement.
+    pub(crate) fn matches_object(&self, object: &Object) -> bool {
+        let labels = object.meta().and_then(|meta| meta.get("labels"));
+        self.holds(|key| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str))
     }
 
     /// Whether labels, asked one by one, meet every requirement.

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-use crate::identity::{Identity, MASTERS};
+use crate::identity::{AUTHENTICATED, Identity};
 use crate::pki::Pki;
 use crate::server::{HUB, Server};
 
@@ -143,9 +143,9 @@ async fn connection(
     connection.await
 }
 
-/// Whom a certificate of our CA names. Each of them administers the server.
+/// Whom a certificate of our CA names: the user and the groups.
 fn identity_of(certificate: &CertificateDer<'_>) -> Identity {
-    let mut identity = Identity::user("");
+    let mut identity = Identity::default();
     if let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) {
         let subject = parsed.subject();
         if let Some(name) = subject.iter_common_name().next().and_then(|name| name.as_str().ok()) {
@@ -155,6 +155,6 @@ fn identity_of(certificate: &CertificateDer<'_>) -> Identity {
             .groups
             .extend(subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned));
     }
-    identity.groups.push(MASTERS.into());
+    identity.groups.push(AUTHENTICATED.into());
     identity
 }

@@ -13,14 +13,16 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::access::{self, Asked, Policies, Policy};
+use crate::authentication::{self, SigningKey};
 use crate::body::Body;
-use crate::collection::{Collection, Stored};
+use crate::collection::{Collection, Location, Stored, UpdateRequest};
 use crate::crd;
 use crate::discovery;
 use crate::health;
 use crate::identity::Identity;
 use crate::kinds;
-use crate::object::{Head, lookup};
+use crate::object::{Head, Meta as _, lookup, parse};
 use crate::openapi::Documents;
 use crate::options::{Effect, request_timeout};
 use crate::registry::{Registry, Resource};
@@ -41,6 +43,8 @@ pub(crate) struct Cluster {
     definitions_space: Space,
     /// Definitions that were read, so that a change of one does not read all of them again.
     definitions: Mutex<HashMap<Arc<str>, crd::serve::Stored>>,
+    /// Who may do what.
+    policies: Policies,
     /// Says that what is served changed.
     pub(crate) changes: watch::Sender<Revision>,
 }
@@ -66,6 +70,7 @@ impl Cluster {
             definitions_space: Space::new(format!("{name}/{}", crd::SPACE)),
             served: ArcSwap::from_pointee(served),
             definitions: Mutex::default(),
+            policies: Policies::new(name),
             changes: watch::Sender::new(Revision(0)),
         }
     }
@@ -103,6 +108,11 @@ impl Cluster {
         self.served.load_full()
     }
 
+    /// Who may do what now: as the roles and bindings say, the moment they are stored.
+    pub(crate) fn policy(&self, server: &Server) -> Arc<Policy> {
+        self.policies.current(&server.store)
+    }
+
     /// The schema of a custom kind as its definition has it.
     pub(crate) fn published(&self, server: &Server, resource: &Resource) -> Value {
         let stored = server.store.get(&self.definitions_space, &resource.storage.space);
@@ -135,6 +145,8 @@ pub(crate) struct Server {
     pub(crate) builtins: Arc<Registry>,
     /// The certificate of the CA, for `kube-root-ca.crt`.
     pub(crate) ca_certificate: String,
+    /// Signs the tokens of ServiceAccounts.
+    pub(crate) signing_key: SigningKey,
     /// The schemas that definitions of all clusters bring with them.
     schemas: crd::Schemas,
     clusters: RwLock<BTreeMap<String, Arc<Cluster>>>,
@@ -144,12 +156,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(store: Store<Head>, clock: Arc<dyn Clock>, ca_certificate: String) -> Self {
+    pub(crate) fn new(
+        store: Store<Head>,
+        clock: Arc<dyn Clock>,
+        ca_certificate: String,
+        signing_key: SigningKey,
+    ) -> Self {
         Self {
             store,
             clock,
             builtins: Arc::new(kinds::builtins()),
             ca_certificate,
+            signing_key,
             schemas: crd::Schemas::default(),
             clusters: RwLock::default(),
             cluster_names: watch::Sender::new(Vec::new()),
@@ -173,26 +191,53 @@ impl Server {
     }
 
     async fn bootstrap(&self, cluster: &Cluster) -> Answer<()> {
-        for name in kinds::FIRST_NAMESPACES {
-            self.ensure(cluster, "namespaces", "", kinds::first_namespace(name)).await?;
-        }
-        self.ensure(cluster, "services", "default", kinds::kubernetes_service()).await
+        // All at once: one after the other, each would wait for its own sync.
+        let namespaces = kinds::FIRST_NAMESPACES
+            .map(|name| self.ensure(cluster, ("", "namespaces"), "", kinds::first_namespace(name)));
+        let rules = access::bootstrap::FIRST.iter().map(|first| async {
+            self.ensure(cluster, (access::GROUP, first.plural), "", first.object.clone()).await?;
+            self.complete(cluster, first).await
+        });
+        futures::try_join!(futures::future::try_join_all(namespaces), futures::future::try_join_all(rules))?;
+        self.ensure(cluster, ("", "services"), "default", kinds::kubernetes_service()).await
     }
 
     async fn ensure(
         &self,
         cluster: &Cluster,
-        plural: &str,
+        (group, plural): (&str, &str),
         namespace: &str,
         object: crate::object::Object,
     ) -> Answer<()> {
         let registry = cluster.registry(self);
-        let Some(resource) = registry.find("", "v1", plural) else { return Ok(()) };
+        let Some(resource) = registry.find(group, "v1", plural) else { return Ok(()) };
         let collection = Collection { server: self, cluster, resource };
+        let at = Location { namespace, name: object.name() };
+        if collection.find(at).is_some() {
+            return Ok(());
+        }
         match collection.create(namespace, object, Effect::Keep).await {
             Err(refusal) if refusal.reason() != "AlreadyExists" => Err(refusal),
             _ => Ok(()),
         }
+    }
+
+    /// Gives a role or binding back what it should have from the start.
+    async fn complete(&self, cluster: &Cluster, first: &access::bootstrap::First) -> Answer<()> {
+        let registry = cluster.registry(self);
+        let Some(resource) = registry.find(access::GROUP, "v1", first.plural) else { return Ok(()) };
+        let collection = Collection { server: self, cluster, resource };
+        let at = Location { namespace: "", name: first.object.name() };
+        let Some(stored) = collection.find(at) else { return Ok(()) };
+        if access::bootstrap::completed(&parse(stored.value()), &first.object).is_none() {
+            return Ok(());
+        }
+        let request = UpdateRequest { effect: Effect::Keep, subresource: None };
+        let complete = |old: Option<&crate::object::Object>| {
+            let old = old.cloned().unwrap_or_default();
+            Ok(access::bootstrap::completed(&old, &first.object).unwrap_or(old))
+        };
+        collection.update(at, request, complete).await.map(|_| ())
     }
 
     /// Begins the end: no new request is taken and watches finish.
@@ -253,18 +298,33 @@ impl Server {
         if let Target::Health { endpoint, check } = path.target {
             return Ok(health::answer(&self, endpoint, check, &query));
         }
-        let identity = identity.ok_or_else(Refusal::unauthorized)?;
         if self.is_closing() {
             return Err(Refusal::unavailable("the server is shutting down", Duration::from_secs(1)));
         }
         let name = path.cluster.unwrap_or(home);
         let Some(cluster) = self.cluster(name) else {
+            // A token is only ever good in the cluster that it is of.
+            identity.ok_or_else(Refusal::unauthorized)?;
             let clusters = crate::status::Qualified { group: "", name: "clusters" };
             return Err(Refusal::not_found(clusters, name));
         };
+        let identity = authentication::authenticate(&self, &cluster, identity, &parts.headers)?
+            .ok_or_else(Refusal::unauthorized)?;
+        let policy = cluster.policy(&self);
+        let identity = authentication::impersonated(&policy, identity, &parts.headers)?;
+        let asked = Asked::read(&path, &parts, &query);
+        if !policy.allows(&identity, &asked.wish()) {
+            let why = policy.gaps(&identity, asked.wish().namespace());
+            return Err(asked.wish().refused(&identity.user, &why));
+        }
+        drop(asked);
         let registry = cluster.registry(&self);
         let published = |resource: &Resource| cluster.published(&self, resource);
         match path.target {
+            Target::OpenIdConfiguration => {
+                discovery::document(&parts, authentication::service_accounts::configuration(&cluster.name))
+            }
+            Target::OpenIdKeys => Ok(discovery::keys(&self.signing_key.published())),
             Target::Version => discovery::document(&parts, version::document()),
             Target::OpenApiV2 => discovery::openapi_v2(&parts, &cluster.served(&self), &published),
             Target::OpenApi { document } => {

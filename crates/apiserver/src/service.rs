@@ -13,6 +13,7 @@ use http::{Request, Response};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::authentication::{SigningKey, SigningKeyError};
 use crate::body::Body;
 use crate::controllers::{self, Controllers};
 use crate::identity::Identity;
@@ -33,6 +34,9 @@ pub enum StartError {
     /// A logical cluster cannot have this name.
     #[error(transparent)]
     Name(#[from] ClusterNameError),
+    /// There is no key to sign tokens with.
+    #[error(transparent)]
+    SigningKey(#[from] SigningKeyError),
     /// The first objects of a logical cluster could not be written.
     #[error("the logical cluster {cluster} could not be set up: {refusal}")]
     Setup {
@@ -58,6 +62,7 @@ pub struct Builder {
     controllers: Controllers,
     clusters: Vec<String>,
     ca_certificate: String,
+    signing_key: Option<SigningKey>,
 }
 
 impl Builder {
@@ -96,6 +101,13 @@ impl Builder {
         self
     }
 
+    /// The key that signs the tokens of ServiceAccounts; without one, tokens end with the process.
+    #[must_use]
+    pub fn signing_key(mut self, key: SigningKey) -> Self {
+        self.signing_key = Some(key);
+        self
+    }
+
     /// Opens the store, sets up the logical clusters and starts the controllers.
     pub async fn start(self) -> Result<ApiServer, StartError> {
         let clock = self.options.clock.clone();
@@ -113,7 +125,11 @@ impl Builder {
                 )??
             }
         };
-        let server = Arc::new(Server::new(store, clock, self.ca_certificate));
+        let signing_key = match self.signing_key {
+            Some(key) => key,
+            None => SigningKey::generate()?.0,
+        };
+        let server = Arc::new(Server::new(store, clock, self.ca_certificate, signing_key));
         let tasks = vec![
             tokio::spawn(controllers::run(server.clone(), self.controllers)),
             tokio::spawn(compact(server.clone())),
@@ -163,6 +179,7 @@ impl ApiServer {
             controllers: Controllers::all(),
             clusters: Vec::new(),
             ca_certificate: String::new(),
+            signing_key: None,
         }
     }
 

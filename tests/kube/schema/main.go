@@ -1,13 +1,14 @@
 // Command schema prints the wire shape of built-in Kubernetes kinds as the JSON that the embedded API server
 // decodes them by (crates/apiserver/data/builtins.json): read from their Go types, and completed by what
 // Kubernetes' OpenAPI says of them. With -docs it prints their descriptions (builtin-docs.json, next to it),
-// which only few readers want and which are most of the bytes. It knows neither validation nor the defaults
-// that Kubernetes sets in code.
+// which only few readers want and which are most of the bytes; with -roles, the roles that every cluster has from
+// its start (roles.json). It knows neither validation nor the defaults that Kubernetes sets in code.
 //
 // To regenerate, and to check that a committed file is current, from the root of the repository:
 //
 //	go run -C tests/kube ./schema >crates/apiserver/data/builtins.json
 //	go run -C tests/kube ./schema -docs >crates/apiserver/data/builtin-docs.json
+//	go run -C tests/kube ./schema -roles >crates/apiserver/data/roles.json
 //	go run -C tests/kube ./schema | diff crates/apiserver/data/builtins.json -
 //
 // The output is
@@ -137,14 +138,17 @@ type kind struct {
 func main() {
 	log.SetFlags(0)
 	onlyDocs := flag.Bool("docs", false, "print the descriptions instead of the shapes")
+	onlyRoles := flag.Bool("roles", false, "print the roles that every cluster has instead of the shapes")
 	flag.Parse()
 
-	content := describe()
 	var out bytes.Buffer
-	if *onlyDocs {
-		content.renderDocs(&out)
-	} else {
-		content.render(&out)
+	switch {
+	case *onlyRoles:
+		renderRoles(&out)
+	case *onlyDocs:
+		describe().renderDocs(&out)
+	default:
+		describe().render(&out)
 	}
 	if !json.Valid(out.Bytes()) {
 		log.Fatal("the output is not JSON")

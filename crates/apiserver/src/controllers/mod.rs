@@ -1,7 +1,9 @@
 //! The controllers that Kubernetes itself has and that clients count on: namespaces empty when they are deleted,
-//! dependents follow their owners, every namespace has its ServiceAccount and its root certificate, events age.
+//! dependents follow their owners, every namespace has its ServiceAccount and its root certificate, events age, roles
+//! are made of other roles.
 //! Each is level-triggered, starts from what is stored, and can be switched off.
 
+mod aggregation;
 mod definitions;
 mod event_ttl;
 mod follow;
@@ -29,6 +31,8 @@ pub enum Controller {
     RootCertificates,
     /// Deletes events that are an hour old.
     EventTtl,
+    /// Gives roles that are made of other roles the rules of those.
+    RoleAggregation,
 }
 
 /// Which of the server's own controllers run.
@@ -44,6 +48,7 @@ impl Controllers {
             Controller::ServiceAccounts,
             Controller::RootCertificates,
             Controller::EventTtl,
+            Controller::RoleAggregation,
         ]))
     }
 
@@ -105,6 +110,9 @@ fn start(tasks: &mut JoinSet<()>, controllers: &Controllers, ground: Ground) {
     if controllers.has(Controller::RootCertificates) {
         let certificate = ground.server.ca_certificate.clone();
         tasks.spawn(provision::run(ground.clone(), provision::root_certificate(certificate)));
+    }
+    if controllers.has(Controller::RoleAggregation) {
+        tasks.spawn(aggregation::run(ground.clone()));
     }
     if controllers.has(Controller::EventTtl) {
         tasks.spawn(event_ttl::run(ground));

@@ -157,6 +157,7 @@ fn resource(stored: &Stored, definition: &Definition, version: &Version, storage
         categories: names.categories.clone(),
         scope: if definition.namespaced { Scope::Namespaced } else { Scope::Cluster },
         subresources: subresources(version),
+        review: None,
         scale: version.scale.clone(),
         typing: Typing::Custom(Arc::new(version.clone())),
         storage: Storage {

@@ -14,10 +14,14 @@ mod pod;
 mod pod_spec;
 mod pod_state;
 mod policy;
+mod rbac;
+mod review;
 mod secret;
 mod service;
 mod service_account;
 mod workload;
+
+use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
@@ -76,12 +80,15 @@ fn object(value: Value) -> Object {
 }
 
 /// The groups in the order of Kubernetes' discovery: of two kinds with one short name, clients take the first.
-const GROUPS: [&str; 9] = [
+const GROUPS: [&str; 12] = [
     "",
     "apps",
     "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
     "batch",
     "policy",
+    "rbac.authorization.k8s.io",
     "apiextensions.k8s.io",
     "scheduling.k8s.io",
     "coordination.k8s.io",
@@ -118,12 +125,20 @@ fn own(group: &str, kind: &str) -> Option<fn(Resource) -> Resource> {
         ("apps", "Deployment") => workload::deployment,
         ("apps", "ReplicaSet") => workload::replica_set,
         ("apps", "StatefulSet") => workload::stateful_set,
+        ("authentication.k8s.io", "SelfSubjectReview") => review::self_subject,
+        ("authentication.k8s.io", "TokenReview") => review::token,
+        ("authorization.k8s.io", "LocalSubjectAccessReview") => review::local_access,
+        ("authorization.k8s.io", "SelfSubjectAccessReview") => review::self_access,
+        ("authorization.k8s.io", "SelfSubjectRulesReview") => review::self_rules,
+        ("authorization.k8s.io", "SubjectAccessReview") => review::access,
         ("batch", "CronJob") => job::cron_job,
         ("batch", "Job") => job::job,
         ("coordination.k8s.io", "Lease") => lease::own,
         ("discovery.k8s.io", "EndpointSlice") => endpoints::slice,
         ("events.k8s.io", "Event") => event::events,
         ("policy", "PodDisruptionBudget") => policy::disruption_budget,
+        (crate::access::GROUP, "ClusterRole" | "Role") => rbac::role,
+        (crate::access::GROUP, "ClusterRoleBinding" | "RoleBinding") => rbac::binding,
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class,
         _ => return None,
     })
@@ -140,6 +155,7 @@ fn describe(data: &'static ResourceData) -> Option<Resource> {
         "status" => Some(Subresource::Status),
         "finalize" => Some(Subresource::Finalize),
         "scale" => Some(Subresource::Scale),
+        "token" => Some(Subresource::Token),
         _ => None,
     };
     Some(Resource {
@@ -159,6 +175,7 @@ fn describe(data: &'static ResourceData) -> Option<Resource> {
             typing: typing.clone(),
         },
         scale: None,
+        review: None,
         typing,
         view: &[],
         rules: Rules::default(),
@@ -166,6 +183,22 @@ fn describe(data: &'static ResourceData) -> Option<Resource> {
         columns: Vec::new(),
         deprecation: None,
     })
+}
+
+/// What is sent to ask for a token of a ServiceAccount.
+pub(crate) fn token_request() -> Option<Resource> {
+    static DATA: LazyLock<ResourceData> = LazyLock::new(|| ResourceData {
+        group: "authentication.k8s.io".into(),
+        version: "v1".into(),
+        kind: "TokenRequest".into(),
+        plural: "tokenrequests".into(),
+        singular: "tokenrequest".into(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced: true,
+        subresources: Vec::new(),
+    });
+    describe(&DATA)
 }
 
 /// Where the kinds that can be scaled keep their numbers.

@@ -67,7 +67,7 @@ fn prepare_update(object: &mut Object, change: Change<'_>) {
             keep("spec");
             keep("status");
         }
-        Some(Subresource::Status | Subresource::Scale) => keep("spec"),
+        Some(Subresource::Status | Subresource::Scale | Subresource::Token) => keep("spec"),
         Some(Subresource::Finalize) => keep("status"),
     }
 }

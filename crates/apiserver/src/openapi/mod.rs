@@ -143,7 +143,9 @@ fn of_version(registry: &Registry, published: Published<'_>, path: &str) -> Opti
         if let Some(Value::Object(schema)) = schemas.get_mut(&name) {
             schema.insert("x-kubernetes-group-version-kind".into(), json!([kind_of(resource)]));
         }
-        schemas.insert(format!("{name}List"), list_schema(resource, &name, &builtins));
+        if resource.review.is_none() {
+            schemas.insert(format!("{name}List"), list_schema(resource, &name, &builtins));
+        }
         paths.extend(paths::of(resource, &name));
     }
     Some(json!({

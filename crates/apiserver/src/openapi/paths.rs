@@ -15,6 +15,15 @@ pub(super) fn of(resource: &Resource, schema: &str) -> Map<String, Value> {
     };
     let plural = &resource.plural;
     let mut paths = Map::new();
+    if resource.review.is_some() {
+        let scoped = if resource.is_namespaced() { "namespaces/{namespace}/" } else { "" };
+        let path = format!("{root}/{scoped}{plural}");
+        let mut item =
+            json!({"post": operation(resource, "post", Some(schema), Some(object_body(schema)), WRITE)});
+        add_path_parameters(&path, resource, &mut item);
+        paths.insert(path, item);
+        return paths;
+    }
     let list = format!("{schema}List");
     let scoped = if resource.is_namespaced() {
         let all = json!({"get": operation(resource, "list", Some(&list), None, LIST)});
@@ -37,8 +46,8 @@ pub(super) fn of(resource: &Resource, schema: &str) -> Map<String, Value> {
     paths.insert(item.clone(), operations);
     for subresource in &resource.subresources {
         let path = format!("{item}/{}", subresource.name());
-        // A scale is an object of another group, whose document describes it.
-        if *subresource != Subresource::Scale {
+        // Scales and tokens are objects of other groups, whose documents describe them.
+        if !matches!(subresource, Subresource::Scale | Subresource::Token) {
             paths.insert(path, item_operations(resource, schema));
         }
     }

@@ -7,7 +7,9 @@ mod json_patch;
 mod patch;
 mod read;
 mod render;
+mod reviews;
 mod scale;
+mod token;
 mod warnings;
 mod watch;
 mod write;
@@ -18,11 +20,13 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
 
+use crate::access;
 use crate::body::Body;
 use crate::collection::{Collection, Location};
 use crate::decode::{decode, read_body};
 use crate::identity::Identity;
 use crate::negotiate::{self, Accepted, Convertible, Encoding, Form, Many};
+use crate::object::Object;
 use crate::options::{DeleteOptions, ListOptions, WriteOptions, WriteVerb};
 use crate::registry::{Resource, Subresource, Typing};
 use crate::request::Query;
@@ -36,7 +40,6 @@ pub(crate) use warnings::Warnings;
 pub(crate) struct Call {
     pub(crate) server: Arc<Server>,
     pub(crate) cluster: Arc<Cluster>,
-    #[allow(dead_code, reason = "rules of access will ask for it")]
     pub(crate) identity: Identity,
     pub(crate) resource: Arc<Resource>,
     /// Empty: the cluster scope, or all namespaces.
@@ -66,7 +69,17 @@ impl Call {
     }
 
     fn accepted(&self) -> Answer<Accepted> {
-        negotiate::accept(&self.parts.headers, Convertible::Yes)
+        let kept = self.resource.review.is_none();
+        negotiate::accept(&self.parts.headers, if kept { Convertible::Yes } else { Convertible::No })
+    }
+
+    /// Whether the author of a change may make it, beyond what the path says.
+    fn admit(&self, old: Option<&Object>, new: &Object) -> Answer<()> {
+        if self.resource.group != access::GROUP {
+            return Ok(());
+        }
+        let policy = self.cluster.policy(&self.server);
+        access::check_escalation(&policy, &self.identity, &self.resource, &self.namespace, old, new)
     }
 }
 
@@ -87,6 +100,7 @@ where
     call.warnings.add(call.resource.deprecation.clone());
     check_form(&call, accepted.form)?;
     match (call.parts.method.clone(), call.name.is_some(), subresource) {
+        (method, named, part) if !takes(&call, &method, named, part) => Err(Refusal::method_not_allowed()),
         (Method::GET | Method::HEAD, true, None | Some(Subresource::Status)) => {
             read::get(&call, accepted).await
         }
@@ -116,7 +130,16 @@ where
             let encoding = negotiate::content(&call.parts.headers)?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, WriteVerb::Create)?;
-            write::create(&mut call, encoding, &bytes, options, accepted).await
+            match call.resource.review {
+                Some(review) => reviews::answer(&call, review, encoding, &bytes, options, accepted).await,
+                None => write::create(&mut call, encoding, &bytes, options, accepted).await,
+            }
+        }
+        (Method::POST, true, Some(Subresource::Token)) => {
+            let encoding = negotiate::content(&call.parts.headers)?;
+            let bytes = read_body(body).await?;
+            let options = WriteOptions::read(&call.query, WriteVerb::Create)?;
+            token::create(&mut call, encoding, &bytes, options, accepted).await
         }
         (Method::PUT, true, subresource) => {
             let encoding = negotiate::content(&call.parts.headers)?;
@@ -139,6 +162,15 @@ where
             }
         }
         _ => Err(Refusal::method_not_allowed()),
+    }
+}
+
+/// Reviews and tokens are made and nothing else.
+fn takes(call: &Call, method: &Method, named: bool, subresource: Option<Subresource>) -> bool {
+    match (call.resource.review, subresource) {
+        (Some(_), _) => *method == Method::POST && !named,
+        (None, Some(Subresource::Token)) => *method == Method::POST,
+        _ => true,
     }
 }
 

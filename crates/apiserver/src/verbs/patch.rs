@@ -57,6 +57,7 @@ pub(super) async fn patch(
             check_name(call, &object)?;
             settle_namespace(call, &mut object)?;
             check_uid(call, &object, old)?;
+            call.admit(Some(old), &object)?;
             Ok(object)
         })
         .await?;

@@ -26,6 +26,7 @@ pub(super) async fn create(
         return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
     }
     settle_namespace(call, &mut object)?;
+    call.admit(None, &object)?;
     let written = call.collection().create(&call.namespace, object, options.effect).await?;
     call.warnings.add(written.warnings);
     render::one(call, StatusCode::CREATED, &written.bytes, accepted)
@@ -45,9 +46,10 @@ pub(super) async fn update(
     let request = UpdateRequest { effect: options.effect, subresource };
     let written = call
         .collection()
-        .update(call.location()?, request, |_| {
+        .update(call.location()?, request, |old| {
             let mut object = object.clone();
             settle_namespace(call, &mut object)?;
+            call.admit(old, &object)?;
             Ok(object)
         })
         .await?;
