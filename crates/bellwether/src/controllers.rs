@@ -17,7 +17,7 @@ pub(crate) enum Controller {
 }
 
 impl Controller {
-    const ALL: [Controller; 2] = [Controller::Addon, Controller::HeartbeatChecker];
+    pub(crate) const ALL: [Controller; 2] = [Controller::Addon, Controller::HeartbeatChecker];
 
     /// Its name in flags, logs and metrics, and as an identity.
     pub(crate) fn name(self) -> &'static str {

@@ -13,6 +13,7 @@ mod kubeconfig;
 mod logging;
 mod outcome;
 mod output;
+mod rights;
 mod signals;
 mod target;
 mod up;

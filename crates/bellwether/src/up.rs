@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use axum::Router;
 use bellwether_api::{Definition, Place};
 use bellwether_apiserver::pki::Pki;
-use bellwether_apiserver::{ApiServer, HUB, Identity, TlsSettings};
+use bellwether_apiserver::{ApiServer, HUB, Identity, SigningKey, TlsSettings};
 use bellwether_clock::SystemClock;
 use bellwether_fleet::config::Config;
 use bellwether_fleet::decide::{Create, Refusal};
@@ -26,11 +26,12 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cli::{ApiserverArgs, UpArgs};
-use crate::controllers::ControllerArgs;
+use crate::controllers::{Controller, ControllerArgs};
 use crate::crds;
 use crate::endpoints::{Addresses, Endpoints};
 use crate::fleet_api::{Database, serve_until_end};
 use crate::kubeconfig;
+use crate::rights;
 use crate::signals::StopSignals;
 use crate::target::Target;
 
@@ -40,6 +41,9 @@ const STOP: Duration = Duration::from_secs(5);
 const SETTLE: Duration = Duration::from_secs(2);
 /// By whom the clusters of the demo are registered.
 const REGISTRAR: &str = "bellwether-up@local";
+/// Who brings our definitions to the clusters, and who makes workloads ready.
+const INSTALLER: &str = "definition-installer";
+const SIMULATOR: &str = "workload-simulator";
 /// How many clusters are set up at the same time.
 const AT_ONCE: usize = 16;
 
@@ -62,7 +66,7 @@ struct Simulation {
 impl Simulation {
     /// One task for each cluster. They end when the set is dropped.
     fn start(&self, server: &ApiServer, clusters: &[String]) -> JoinSet<()> {
-        let identity = Identity::controller("workload-simulator");
+        let identity = Identity::controller(SIMULATOR);
         let names = std::iter::once(HUB).chain(clusters.iter().map(String::as_str));
         names
             .map(|name| {
@@ -158,17 +162,24 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
     let dir = plan.data_dir.as_path();
     let held = hold(dir)?;
     let pki = Pki::load_or_create(&dir.join("pki"), &[plan.listen.ip()])?;
-    let server =
-        ApiServer::durable(dir).clusters(plan.clusters.clone()).ca_certificate(&pki.ca).start().await?;
+    let server = ApiServer::durable(dir)
+        .clusters(plan.clusters.clone())
+        .ca_certificate(&pki.ca)
+        .signing_key(SigningKey::read(&pki.signing_key)?)
+        .start()
+        .await?;
     let demo = plan.simulation.is_some();
+    let url = format!("https://{}", reachable(kubernetes.local_addr()?));
+    give_rights(&plan, &server, &url, &pki).await?;
     let simulators =
         plan.simulation.map(|simulation| simulation.start(&server, &plan.clusters)).unwrap_or_default();
     let process = Process::of(&server);
     if let Some(controllers) = &plan.controllers {
         process.run_controllers(&server, &plan.clusters, controllers).await?;
     }
-    let url = format!("https://{}", reachable(kubernetes.local_addr()?));
     kubeconfig::write(&dir.join("kubeconfig"), &url, &plan.clusters, &pki)?;
+    let master = &dir.join("pki").join("break-glass.kubeconfig");
+    kubeconfig::write_one(master, &url, "break-glass", None, &pki, &pki.master)?;
 
     let settings = TlsSettings::new(&pki)?;
     let serving = tokio::spawn({
@@ -188,6 +199,22 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
     let published = Endpoints::publish(dir.join("endpoints.json"), &addresses)?;
     greet(dir, &addresses, &plan.clusters, begun.elapsed());
     Ok(Running { server, serving, simulators, process, published, held })
+}
+
+/// Everything that `up` runs gets its own rights, and every spoke's agent a credential for the hub.
+async fn give_rights(plan: &Plan, server: &ApiServer, url: &str, pki: &Pki) -> anyhow::Result<()> {
+    if plan.controllers.is_none() {
+        return Ok(());
+    }
+    let mut holders = Controller::ALL.map(Controller::name).to_vec();
+    holders.extend([INSTALLER, SIMULATOR]);
+    let clusters = std::iter::once(HUB).chain(plan.clusters.iter().map(String::as_str));
+    let given = clusters.map(|cluster| rights::provide(server, cluster, &holders));
+    futures::stream::iter(given).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+    let dir = plan.data_dir.as_path();
+    create_private(&dir.join("agents"))?;
+    let admitted = plan.clusters.iter().map(|spoke| rights::admit_agent(server, spoke, url, dir, pki));
+    futures::stream::iter(admitted).buffer_unordered(AT_ONCE).try_collect::<()>().await
 }
 
 /// What the controllers of all clusters share, and what is said of them.
@@ -260,7 +287,7 @@ impl Process {
             .into_iter()
             .filter(|definition| belongs(definition.place, cluster))
             .collect();
-        let installer = server.client(cluster, Identity::controller("definition-installer"));
+        let installer = server.client(cluster, Identity::controller(INSTALLER));
         crds::provide(&Target::in_process(installer, cluster), &definitions).await?;
         controllers.start(|controller| Context {
             client: server.client(cluster, Identity::controller(controller.name())),
