@@ -136,9 +136,10 @@ impl Refusal {
     }
 
     pub(crate) fn forbidden(resource: Qualified<'_>, name: &str, why: impl std::fmt::Display) -> Self {
-        let message = match name {
-            "" => format!("{resource} is forbidden: {why}"),
-            name => format!("{resource} {name:?} is forbidden: {why}"),
+        let message = match (resource.name, name) {
+            ("", _) => format!("forbidden: {why}"),
+            (_, "") => format!("{resource} is forbidden: {why}"),
+            (_, name) => format!("{resource} {name:?} is forbidden: {why}"),
         };
         Self::new(403, "Forbidden", message).about(resource.details(name))
     }

@@ -48,6 +48,13 @@ fn main() {
         });
         Ok(())
     }));
+    trials.push(Trial::test("access", || {
+        let _shared = HISTORY.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        on_real_time(async {
+            probe::access::compare(&real::cluster("hub").await, &embedded::over_tls().await).await;
+        });
+        Ok(())
+    }));
     let mut arguments = Arguments::from_args();
     // The cases mostly wait for the server.
     arguments.test_threads.get_or_insert(6);

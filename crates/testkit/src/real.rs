@@ -22,7 +22,7 @@ use crate::request::Call;
 pub const ASSETS: &str = "KUBEBUILDER_ASSETS";
 const TOKEN: &str = "secret-token";
 const START: Duration = Duration::from_secs(60);
-const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,root-ca-certificate-publisher-controller";
+const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
 
 /// Runs a program for as long as its standard input is open: it is killed when this process ends, even by SIGKILL.
 const GUARD: &str =

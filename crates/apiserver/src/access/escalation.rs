@@ -87,7 +87,8 @@ impl Author<'_> {
             return Ok(());
         }
         let Some(rules) = self.policy.rules_behind(&role, self.namespace) else {
-            return Err(Refusal::not_found(Qualified { group: super::GROUP, name: plural }, &role.name));
+            // In the words of Kubernetes, which names the binding's resource and the role.
+            return Err(Refusal::not_found(resource.qualified(), &role.name));
         };
         self.check_rules(resource.qualified(), new.name(), &rules)
     }

@@ -1,6 +1,7 @@
 //! The differential probe: the same raw requests to our server and to kube-apiserver, good and bad, on every kind.
 //! The answers must be equal once what is random or a matter of time is taken out. It finds what nobody thought of.
 
+pub(crate) mod access;
 mod config;
 mod events;
 mod kinds;
