@@ -42,6 +42,7 @@ mod object;
 mod openapi;
 mod options;
 pub mod pki;
+mod protobuf;
 mod quantity;
 mod registry;
 mod request;
