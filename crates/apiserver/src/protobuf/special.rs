@@ -84,9 +84,9 @@ fn go_duration(nanos: i64) -> String {
     };
     let size = match nanos {
         0 => return "0s".into(),
-        ..1_000 => format!("{nanos}ns"),
-        ..1_000_000 => format!("{}{}µs", nanos / 1_000, fraction(1_000)),
-        ..1_000_000_000 => format!("{}{}ms", nanos / 1_000_000, fraction(1_000_000)),
+        1..1_000 => format!("{nanos}ns"),
+        1_000..1_000_000 => format!("{}{}µs", nanos / 1_000, fraction(1_000)),
+        1_000_000..1_000_000_000 => format!("{}{}ms", nanos / 1_000_000, fraction(1_000_000)),
         _ => {
             let seconds = nanos / 1_000_000_000;
             let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
