@@ -1,5 +1,5 @@
-//! From the bytes of a request body to a JSON value: JSON or YAML, at most 3 MiB, a bounded depth, and a note of
-//! every key that stands twice (the value keeps the last, as Kubernetes does).
+//! From the bytes of a request body to a JSON value: JSON, YAML or protobuf, at most 3 MiB, a bounded depth, and a
+//! note of every key that stands twice (the value keeps the last, as Kubernetes does).
 
 use std::fmt;
 
@@ -8,7 +8,10 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::negotiate::Encoding;
+use crate::negotiate::{Content, Encoding};
+use crate::object::Object;
+use crate::protobuf::Envelope;
+use crate::shape::BUILTINS;
 use crate::status::{Answer, Refusal};
 
 /// The largest request body.
@@ -54,6 +57,46 @@ pub(crate) fn decode(bytes: &[u8], encoding: Encoding) -> Result<Decoded, String
         }
     };
     Ok(Decoded { value, duplicates })
+}
+
+/// A kind that a body is of, unless it says otherwise.
+#[derive(Clone, Copy)]
+pub(crate) struct Expected<'a> {
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
+}
+
+/// Decodes a body that is no object of the resource of its path, such as options or a scale. Its kind and version
+/// are for the caller to check: of another kind than the expected, protobuf has nothing but these.
+pub(crate) fn decode_expected(
+    bytes: &[u8],
+    content: Content,
+    expected: Expected<'_>,
+) -> Result<Decoded, String> {
+    match content {
+        Content::Text(encoding) => decode(bytes, encoding),
+        Content::Protobuf => {
+            let envelope = Envelope::open(bytes)?;
+            let claimed = if envelope.kind.is_empty() { expected.kind } else { &envelope.kind };
+            let mut object = match claimed == expected.kind {
+                true => from_protobuf(&envelope, expected)?.unwrap_or_default(),
+                false => Object::new(),
+            };
+            for (key, claim) in [("apiVersion", &envelope.api_version), ("kind", &envelope.kind)] {
+                object.insert(key.into(), claim.as_str().into());
+            }
+            Ok(Decoded { value: object.into(), duplicates: Vec::new() })
+        }
+    }
+}
+
+/// The fields of an object in protobuf, by the numbers that they have in its kind; `None` if nobody knows the kind.
+pub(crate) fn from_protobuf(envelope: &Envelope<'_>, kind: Expected<'_>) -> Result<Option<Object>, String> {
+    let (group, version) = kind.api_version.split_once('/').unwrap_or(("", kind.api_version));
+    match BUILTINS.type_of(group, version, kind.kind) {
+        Some(type_name) => envelope.object(&BUILTINS, type_name).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// What is wrong with a text that is no JSON. Where a text is cut off, the words are Go's: clients meet that one.

@@ -44,6 +44,7 @@ mod object;
 mod openapi;
 mod options;
 pub mod pki;
+mod protobuf;
 mod quantity;
 mod registry;
 mod request;

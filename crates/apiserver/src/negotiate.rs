@@ -168,12 +168,29 @@ pub(crate) fn wants_aggregated_discovery(headers: &HeaderMap) -> bool {
         .unwrap_or(false)
 }
 
-/// The encoding of a request body.
-pub(crate) fn content(headers: &HeaderMap) -> Answer<Encoding> {
+/// The form of a request body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    Text(Encoding),
+    /// An object of a built-in kind, in Kubernetes' envelope.
+    Protobuf,
+}
+
+/// The form of a request body; protobuf needs the numbers of fields, which only built-in kinds have.
+pub(crate) fn content(headers: &HeaderMap, typing: &Typing) -> Answer<Content> {
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+    let builtin = matches!(typing, Typing::Builtin(_));
     match media_type(headers) {
-        "" | "application/json" => Ok(Encoding::Json),
-        "application/yaml" => Ok(Encoding::Yaml),
-        _ => Err(Refusal::unsupported_media_type(&ANSWERS)),
+        "" | "application/json" => Ok(Content::Text(Encoding::Json)),
+        "application/yaml" => Ok(Content::Text(Encoding::Yaml)),
+        PROTOBUF if builtin => Ok(Content::Protobuf),
+        _ => {
+            let mut accepted = ANSWERS.to_vec();
+            if builtin {
+                accepted.push(PROTOBUF);
+            }
+            Err(Refusal::unsupported_media_type(&accepted))
+        }
     }
 }
 

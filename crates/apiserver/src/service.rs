@@ -207,6 +207,11 @@ impl ApiServer {
         Service { server: self.clone(), cluster: cluster.into(), identity: Some(identity) }
     }
 
+    /// The API of a logical cluster for somebody who is known by what the request itself shows, or not at all.
+    pub fn stranger(&self, cluster: &str) -> Service {
+        Service { server: self.clone(), cluster: cluster.into(), identity: None }
+    }
+
     /// A client of a logical cluster, as somebody, without TCP or TLS.
     pub fn client(&self, cluster: &str, identity: Identity) -> kube::Client {
         kube::Client::new(self.service(cluster, identity), "default")

@@ -59,29 +59,35 @@ pub(crate) struct SubresourceData {
     pub(crate) name: String,
 }
 
+/// A field of a type.
 #[derive(Deserialize)]
-struct Field {
+pub(crate) struct Field {
     #[serde(default)]
-    json: String,
+    pub(crate) json: String,
+    /// Its name in Go, which messages about protobuf say.
+    pub(crate) go: String,
+    /// Its number in protobuf.
+    pub(crate) proto: Option<u32>,
     #[serde(rename = "type")]
-    kind: Kind,
+    pub(crate) kind: Kind,
     #[serde(default)]
-    omitempty: bool,
+    pub(crate) omitempty: bool,
     #[serde(default)]
     omitzero: bool,
     #[serde(default)]
-    pointer: bool,
+    pub(crate) pointer: bool,
     #[serde(default)]
-    inline: bool,
+    pub(crate) inline: bool,
     #[serde(default, rename = "patchStrategy")]
     patch_strategy: String,
     #[serde(default, rename = "patchMergeKey")]
     patch_merge_key: Option<String>,
 }
 
+/// What a field, or an item of a list or map, is made of.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Kind {
+pub(crate) enum Kind {
     Plain(Plain),
     Struct { r#struct: String },
     List { list: Box<Kind> },
@@ -90,13 +96,13 @@ enum Kind {
 }
 
 #[derive(Deserialize)]
-struct Named {
+pub(crate) struct Named {
     name: String,
     is: Box<Kind>,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
-enum Plain {
+pub(crate) enum Plain {
     #[serde(rename = "string")]
     Text,
     #[serde(rename = "bool")]
@@ -138,6 +144,11 @@ impl Shapes {
     pub(crate) fn type_of(&self, group: &str, version: &str, kind: &str) -> Option<&str> {
         let is = |data: &&KindData| data.group == group && data.version == version && data.kind == kind;
         self.kinds.iter().find(is).map(|data| data.r#type.as_str())
+    }
+
+    /// The fields of a type, in their order; none if there is no such type.
+    pub(crate) fn fields(&self, type_name: &str) -> &[Field] {
+        self.types.get(type_name).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// What strategic merges need to know of a type.
@@ -227,7 +238,7 @@ impl<'s> Walk<'s> {
         object: &mut Object,
         conformed: &mut Object,
     ) -> Result<(), String> {
-        let fields: &'s [Field] = self.shapes.types.get(type_name).map(Vec::as_slice).unwrap_or_default();
+        let fields: &'s [Field] = self.shapes.fields(type_name);
         for field in fields {
             match &field.kind {
                 Kind::Struct { r#struct } if field.inline => {
@@ -398,7 +409,7 @@ impl<'s> Walk<'s> {
 
 impl Kind {
     /// The kind behind its name.
-    fn base(&self) -> &Kind {
+    pub(crate) fn base(&self) -> &Kind {
         match self {
             Self::Named { named } => named.is.base(),
             other => other,
@@ -464,7 +475,8 @@ pub(crate) fn describe(value: &Value) -> &'static str {
     }
 }
 
-fn is_empty(value: &Value) -> bool {
+/// Whether Go would leave a value out that may be left out when empty.
+pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(value) => !value,

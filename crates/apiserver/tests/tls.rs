@@ -7,7 +7,7 @@ use bellwether_testkit::{Call, Flavour, embedded};
 async fn strangers_get_401_except_for_health() {
     let server = embedded::builder().start().await.unwrap();
     let url = embedded::serve(&server).await;
-    let stranger = embedded::stranger(&url).await;
+    let stranger = embedded::tls_client_of(&server, &url, HUB).await.stranger();
     for path in ["/api", "/api/v1/namespaces", "/version", "/nowhere", "/clusters/hub/api/v1/namespaces"] {
         let answer = stranger.send(Call::get(path)).await;
         answer.refused(401, "Unauthorized").says("Unauthorized");

@@ -27,11 +27,37 @@ pub struct Cluster {
     /// Paths begin with this: empty, or `/clusters/<name>` where one address serves several.
     prefix: String,
     server: Option<ApiServer>,
+    /// The same cluster for somebody who shows nothing.
+    stranger: kube::Client,
+    /// What is shown with every request, beside what the client shows.
+    token: Option<String>,
 }
 
 impl Cluster {
-    pub(crate) fn new(flavour: Flavour, client: kube::Client, server: Option<ApiServer>) -> Self {
-        Self { flavour, client, prefix: String::new(), server }
+    pub(crate) fn new(
+        flavour: Flavour,
+        client: kube::Client,
+        stranger: kube::Client,
+        server: Option<ApiServer>,
+    ) -> Self {
+        Self { flavour, client, prefix: String::new(), server, stranger, token: None }
+    }
+
+    /// The same cluster, for whoever has a token and nothing else.
+    pub fn bearer(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.stranger() }
+    }
+
+    /// The same cluster, for somebody who shows nothing.
+    pub fn stranger(&self) -> Self {
+        Self {
+            flavour: self.flavour,
+            client: self.stranger.clone(),
+            prefix: self.prefix.clone(),
+            server: self.server.clone(),
+            stranger: self.stranger.clone(),
+            token: None,
+        }
     }
 
     /// What stands behind it.
@@ -57,6 +83,9 @@ impl Cluster {
     /// Sends a request and reads the whole answer.
     pub async fn send(&self, mut call: Call) -> Answer {
         call.path.insert_str(0, &self.prefix);
+        if let Some(token) = &self.token {
+            call = call.header("authorization", &format!("Bearer {token}"));
+        }
         if self.flavour == Flavour::Kubernetes {
             return eventually("a kind that is served again", || async {
                 let answer = self.send_once(call.clone()).await;

@@ -30,7 +30,8 @@ pub async fn in_process() -> Cluster {
 
 /// A logical cluster of a running server, called in process.
 pub fn of(server: &ApiServer, cluster: &str) -> Cluster {
-    Cluster::new(Flavour::InProcess, server.client(cluster, Identity::admin()), Some(server.clone()))
+    let stranger = kube::Client::new(server.stranger(cluster), "default");
+    Cluster::new(Flavour::InProcess, server.client(cluster, Identity::admin()), stranger, Some(server.clone()))
 }
 
 /// The hub of a fresh server, over TLS on a free port.
@@ -54,23 +55,18 @@ pub async fn serve(server: &ApiServer) -> String {
 pub async fn tls_client_of(server: &ApiServer, url: &str, cluster: &str) -> Cluster {
     let path = if cluster == HUB { String::new() } else { format!("/clusters/{cluster}") };
     let encode = |pem: &str| base64::engine::general_purpose::STANDARD.encode(pem);
+    let address = json!({
+        "server": format!("{url}{path}"),
+        "certificate-authority-data": encode(&PKI.ca),
+    });
     let client = client_from(
-        json!({
-            "server": format!("{url}{path}"),
-            "certificate-authority-data": encode(&PKI.ca),
-        }),
+        address.clone(),
         json!({
             "client-certificate-data": encode(&PKI.admin.certificate),
             "client-key-data": encode(&PKI.admin.key),
         }),
     )
     .await;
-    Cluster::new(Flavour::Tls, client, Some(server.clone()))
-}
-
-/// A client that shows no certificate to a server that is served at an address.
-pub async fn stranger(url: &str) -> Cluster {
-    let ca = base64::engine::general_purpose::STANDARD.encode(&PKI.ca);
-    let client = client_from(json!({"server": url, "certificate-authority-data": ca}), json!({})).await;
-    Cluster::new(Flavour::Tls, client, None)
+    let stranger = client_from(address, json!({})).await;
+    Cluster::new(Flavour::Tls, client, stranger, Some(server.clone()))
 }

@@ -57,7 +57,8 @@ pub async fn cluster(name: &str) -> Cluster {
     })
     .await
     .expect("real Kubernetes starts");
-    Cluster::new(Flavour::Kubernetes, client(&address).await, None)
+    let stranger = client_as(&address, json!({})).await;
+    Cluster::new(Flavour::Kubernetes, client(&address).await, stranger, None)
 }
 
 /// The kubeconfig of a cluster of real Kubernetes, for programs; it is started if it is not there yet.
@@ -67,10 +68,14 @@ pub async fn kubeconfig(name: &str) -> PathBuf {
 }
 
 async fn client(address: &Address) -> kube::Client {
+    client_as(address, json!({"token": TOKEN})).await
+}
+
+async fn client_as(address: &Address, user: Value) -> kube::Client {
     let ca = base64::engine::general_purpose::STANDARD.encode(&address.ca);
     client_from(
         json!({"server": format!("https://127.0.0.1:{}", address.port), "certificate-authority-data": ca}),
-        json!({"token": TOKEN}),
+        user,
     )
     .await
 }

@@ -5,11 +5,12 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::Call;
-use crate::decode::{Decoded, decode, key_paths};
+use crate::decode::{Decoded, Expected, decode, from_protobuf, key_paths};
 use crate::field::FieldError;
-use crate::negotiate::Encoding;
+use crate::negotiate::{Content, Encoding};
 use crate::object::{Meta, Object};
 use crate::options::FieldValidation;
+use crate::protobuf::Envelope;
 use crate::registry::{Registry, Resource, Typing};
 use crate::status::{Answer, Qualified, Refusal};
 
@@ -89,17 +90,35 @@ impl std::fmt::Display for Oddity {
 /// The object in a body.
 pub(super) fn read_object(
     call: &Call,
-    encoding: Encoding,
+    content: Content,
     bytes: &Bytes,
     validation: FieldValidation,
 ) -> Answer<Conformed> {
-    let resource = &call.resource;
+    let (resource, registry) = (&call.resource, call.cluster.registry(&call.server));
+    let Sent { object, duplicates } = match content {
+        Content::Text(encoding) => from_text(resource, encoding, bytes)?,
+        Content::Protobuf => from_message(resource, bytes)?,
+    };
+    let oddities = duplicates.into_iter().map(|path| Oddity { path, what: What::Duplicate }).collect();
+    let order = || match (content, &resource.typing) {
+        (Content::Text(Encoding::Json), Typing::Builtin(_)) => key_paths(bytes),
+        // Kubernetes names the oddities of custom kinds in the order in which it finds them.
+        _ => Vec::new(),
+    };
+    conform_with(&registry, resource, object, oddities, validation, order)
+        .map_err(|misfit| misfit.refusal(resource))
+}
+
+/// An object as it was sent, and the paths of keys that stand in it twice.
+struct Sent {
+    object: Object,
+    duplicates: Vec<String>,
+}
+
+fn from_text(resource: &Resource, encoding: Encoding, bytes: &[u8]) -> Answer<Sent> {
     let unrecognized = |why: &str| {
-        Refusal::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} ({})",
-            resource.kind,
-            summary(bytes)
-        ))
+        let why = format!("couldn't get version/kind; json parse error: {why}");
+        unrecognized(resource, &why, bytes)
     };
     let Decoded { value, duplicates } = decode(bytes, encoding).map_err(|error| unrecognized(&error))?;
     let object = match value {
@@ -115,15 +134,34 @@ pub(super) fn read_object(
             )));
         }
     }
-    let oddities = duplicates.into_iter().map(|path| Oddity { path, what: What::Duplicate }).collect();
-    let order = || match (encoding, &resource.typing) {
-        (Encoding::Json, Typing::Builtin(_)) => key_paths(bytes),
-        // Kubernetes names the oddities of custom kinds in the order in which it finds them.
-        _ => Vec::new(),
-    };
-    let registry = call.cluster.registry(&call.server);
-    conform_with(&registry, resource, object, oddities, validation, order)
-        .map_err(|misfit| misfit.refusal(resource))
+    Ok(Sent { object, duplicates })
+}
+
+/// Protobuf is read as the kind that it claims to be; whether that is the kind of the path is asked later.
+fn from_message(resource: &Resource, bytes: &[u8]) -> Answer<Sent> {
+    let envelope = Envelope::open(bytes).map_err(|why| unrecognized(resource, &why, bytes))?;
+    let claim =
+        |claimed: &str, expected: &str| if claimed.is_empty() { expected } else { claimed }.to_owned();
+    let api_version = claim(&envelope.api_version, &resource.api_version());
+    let kind = claim(&envelope.kind, &resource.kind);
+    let object = from_protobuf(&envelope, Expected { api_version: &api_version, kind: &kind });
+    let mut object = object
+        .map_err(|why| {
+            let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
+            Misfit::Unfit { kind: kind.clone(), version, why }.refusal(resource)
+        })?
+        .unwrap_or_default();
+    object.insert("apiVersion".into(), api_version.into());
+    object.insert("kind".into(), kind.into());
+    Ok(Sent { object, duplicates: Vec::new() })
+}
+
+fn unrecognized(resource: &Resource, why: &str, bytes: &[u8]) -> Refusal {
+    Refusal::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {why} ({})",
+        resource.kind,
+        summary(bytes)
+    ))
 }
 
 /// Conforms an object that the server put together from a patch.

@@ -23,9 +23,9 @@ use http::{Method, Response};
 use crate::access;
 use crate::body::Body;
 use crate::collection::{Collection, Location};
-use crate::decode::{decode, read_body};
+use crate::decode::{Expected, decode_expected, read_body};
 use crate::identity::Identity;
-use crate::negotiate::{self, Accepted, Convertible, Encoding, Form, Many};
+use crate::negotiate::{self, Accepted, Content, Convertible, Encoding, Form, Many};
 use crate::object::Object;
 use crate::options::{DeleteOptions, ListOptions, WriteOptions, WriteVerb};
 use crate::registry::{Resource, Subresource, Typing};
@@ -106,17 +106,17 @@ where
         }
         (Method::GET | Method::HEAD, true, Some(Subresource::Scale)) => scale::get(&call, accepted).await,
         (Method::PUT, true, Some(Subresource::Scale)) => {
-            let encoding = negotiate::content(&call.parts.headers)?;
+            let content = negotiate::content(&call.parts.headers, &Typing::Builtin("autoscaling/v1.Scale"))?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, WriteVerb::Update)?;
-            scale::update(&call, encoding, &bytes, scale::Wanted::Whole, options, accepted).await
+            scale::update(&call, content, &bytes, scale::Wanted::Whole, options, accepted).await
         }
         (Method::PATCH, true, Some(Subresource::Scale)) => {
             let kind = negotiate::patch_kind(&call.parts.headers, &Typing::Builtin("autoscaling/v1.Scale"))?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, WriteVerb::Patch)?;
-            scale::update(&call, Encoding::Json, &bytes, scale::Wanted::Patched(kind), options, accepted)
-                .await
+            let content = Content::Text(Encoding::Json);
+            scale::update(&call, content, &bytes, scale::Wanted::Patched(kind), options, accepted).await
         }
         (Method::GET | Method::HEAD, false, None) => {
             let options = ListOptions::read(&call.query)?;
@@ -127,25 +127,25 @@ where
             }
         }
         (Method::POST, false, None) if in_namespace_if_namespaced(&call) => {
-            let encoding = negotiate::content(&call.parts.headers)?;
+            let content = negotiate::content(&call.parts.headers, &call.resource.typing)?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, WriteVerb::Create)?;
             match call.resource.review {
-                Some(review) => reviews::answer(&call, review, encoding, &bytes, options, accepted).await,
-                None => write::create(&mut call, encoding, &bytes, options, accepted).await,
+                Some(review) => reviews::answer(&call, review, content, &bytes, options, accepted).await,
+                None => write::create(&mut call, content, &bytes, options, accepted).await,
             }
         }
         (Method::POST, true, Some(Subresource::Token)) => {
-            let encoding = negotiate::content(&call.parts.headers)?;
+            let content = negotiate::content(&call.parts.headers, &call.resource.typing)?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, WriteVerb::Create)?;
-            token::create(&mut call, encoding, &bytes, options, accepted).await
+            token::create(&mut call, content, &bytes, options, accepted).await
         }
         (Method::PUT, true, subresource) => {
-            let encoding = negotiate::content(&call.parts.headers)?;
+            let content = negotiate::content(&call.parts.headers, &call.resource.typing)?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, WriteVerb::Update)?;
-            write::update(&mut call, encoding, &bytes, options, subresource, accepted).await
+            write::update(&mut call, content, &bytes, options, subresource, accepted).await
         }
         (Method::PATCH, true, None | Some(Subresource::Status)) => {
             let kind = negotiate::patch_kind(&call.parts.headers, &call.resource.typing)?;
@@ -210,7 +210,9 @@ where
     if bytes.is_empty() {
         return DeleteOptions::read(&call.query, None);
     }
-    let encoding = negotiate::content(&call.parts.headers)?;
-    let decoded = decode(&bytes, encoding).map_err(Refusal::bad_request)?;
+    // Options are Kubernetes' own, whatever they are for.
+    let content = negotiate::content(&call.parts.headers, &Typing::Builtin("meta/v1.DeleteOptions"))?;
+    let expected = Expected { api_version: "v1", kind: "DeleteOptions" };
+    let decoded = decode_expected(&bytes, content, expected).map_err(Refusal::bad_request)?;
     DeleteOptions::read(&call.query, Some(decoded.value))
 }

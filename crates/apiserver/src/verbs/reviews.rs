@@ -12,7 +12,7 @@ use crate::authentication::service_accounts;
 use crate::body::Body;
 use crate::field::FieldError;
 use crate::identity::Identity;
-use crate::negotiate::{Accepted, Encoding};
+use crate::negotiate::{Accepted, Content};
 use crate::object::{Meta, Object, list, lookup, text};
 use crate::options::WriteOptions;
 use crate::registry::Review;
@@ -22,12 +22,12 @@ use crate::times;
 pub(super) async fn answer(
     call: &Call,
     review: Review,
-    encoding: Encoding,
+    content: Content,
     bytes: &Bytes,
     options: WriteOptions,
     accepted: Accepted,
 ) -> Answer<Response<Body>> {
-    let Conformed { mut object, warnings } = read_object(call, encoding, bytes, options.validation)?;
+    let Conformed { mut object, warnings } = read_object(call, content, bytes, options.validation)?;
     call.warnings.add(warnings);
     let status = match review {
         Review::Token => review_token(call, &object)?,

@@ -8,16 +8,18 @@ use super::{Call, render};
 use crate::body::Body;
 use crate::collection::UpdateRequest;
 use crate::crd::Scale;
-use crate::decode::decode;
+use crate::decode::{Expected, decode_expected};
 use crate::field::FieldError;
-use crate::negotiate::{Accepted, Encoding, PatchKind};
+use crate::negotiate::{Accepted, Content, PatchKind};
 use crate::object::{Meta, Object, lookup, set};
 use crate::options::WriteOptions;
 use crate::registry::Typing;
 use crate::selector::LabelSelector;
+use crate::shape::BUILTINS;
 use crate::status::{Answer, Qualified, Refusal};
 
 const KIND: Qualified<'static> = Qualified { group: "autoscaling", name: "Scale" };
+const SCALE: Expected<'static> = Expected { api_version: "autoscaling/v1", kind: "Scale" };
 
 pub(super) async fn get(call: &Call, accepted: Accepted) -> Answer<Response<Body>> {
     let at = call.location()?;
@@ -39,13 +41,16 @@ pub(super) enum Wanted {
 
 pub(super) async fn update(
     call: &Call,
-    encoding: Encoding,
+    content: Content,
     bytes: &Bytes,
     wanted: Wanted,
     options: WriteOptions,
     accepted: Accepted,
 ) -> Answer<Response<Body>> {
-    let sent = decode(bytes, encoding).map_err(Refusal::bad_request)?.value;
+    let sent = decode_expected(bytes, content, SCALE).map_err(Refusal::bad_request)?.value;
+    if let Wanted::Whole = wanted {
+        check_claim(&sent)?;
+    }
     let paths = paths(call)?;
     let request = UpdateRequest { effect: options.effect, subresource: None };
     let written = call
@@ -71,6 +76,24 @@ pub(super) async fn update(
         .await?;
     let object = call.resource.to_served(crate::object::parse(&written.bytes));
     Ok(answer(&document(paths, &object), accepted))
+}
+
+/// What is sent as a scale must not claim to be something else.
+fn check_claim(sent: &Value) -> Answer<()> {
+    let text = |key: &str, expected| match sent.get(key).and_then(Value::as_str) {
+        None | Some("") => expected,
+        Some(text) => text,
+    };
+    let (api_version, kind) = (text("apiVersion", SCALE.api_version), text("kind", SCALE.kind));
+    if (api_version, kind) == (SCALE.api_version, SCALE.kind) {
+        return Ok(());
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let why = match BUILTINS.type_of(group, version, kind) {
+        Some(_) => format!("converting ({version}.{kind}) to (autoscaling.Scale): unknown conversion"),
+        None => format!("no kind {kind:?} is registered for version {api_version:?}"),
+    };
+    Err(Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a Scale: {why}")))
 }
 
 fn paths(call: &Call) -> Answer<&Scale> {

@@ -15,7 +15,7 @@ use crate::body::Body;
 use crate::collection::Stored;
 use crate::field::FieldError;
 use crate::kinds;
-use crate::negotiate::{Accepted, Encoding};
+use crate::negotiate::{Accepted, Content};
 use crate::object::{Meta, Object, list, lookup, parse, text};
 use crate::options::{Effect, WriteOptions};
 use crate::status::{Answer, Qualified, Refusal};
@@ -30,7 +30,7 @@ const KIND: Qualified<'static> = Qualified { group: "authentication.k8s.io", nam
 
 pub(super) async fn create(
     call: &mut Call,
-    encoding: Encoding,
+    content: Content,
     bytes: &Bytes,
     options: WriteOptions,
     accepted: Accepted,
@@ -40,7 +40,7 @@ pub(super) async fn create(
         call.collection().find(at).ok_or_else(|| Refusal::not_found(call.resource.qualified(), at.name))?;
     let account = Reference { name: at.name.to_owned(), uid: stored.facts().uid.to_string() };
     call.resource = Arc::new(kinds::token_request().ok_or_else(Refusal::nothing_here)?);
-    let Conformed { mut object, warnings } = read_object(call, encoding, bytes, options.validation)?;
+    let Conformed { mut object, warnings } = read_object(call, content, bytes, options.validation)?;
     call.warnings.add(warnings);
     check_names(call, &account, &object)?;
     let lives = lookup(&object, "spec.expirationSeconds").and_then(Value::as_i64).unwrap_or(LIFE);

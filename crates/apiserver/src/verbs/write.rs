@@ -7,7 +7,7 @@ use super::conform::{Conformed, read_object};
 use super::{Call, render};
 use crate::body::Body;
 use crate::collection::UpdateRequest;
-use crate::negotiate::{Accepted, Encoding};
+use crate::negotiate::{Accepted, Content};
 use crate::object::{Meta, Object};
 use crate::options::WriteOptions;
 use crate::registry::Subresource;
@@ -15,12 +15,12 @@ use crate::status::{Answer, Refusal};
 
 pub(super) async fn create(
     call: &mut Call,
-    encoding: Encoding,
+    content: Content,
     bytes: &Bytes,
     options: WriteOptions,
     accepted: Accepted,
 ) -> Answer<Response<Body>> {
-    let Conformed { mut object, warnings } = read_object(call, encoding, bytes, options.validation)?;
+    let Conformed { mut object, warnings } = read_object(call, content, bytes, options.validation)?;
     call.warnings.add(warnings);
     if !object.meta_str("resourceVersion").is_empty() {
         return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
@@ -34,13 +34,13 @@ pub(super) async fn create(
 
 pub(super) async fn update(
     call: &mut Call,
-    encoding: Encoding,
+    content: Content,
     bytes: &Bytes,
     options: WriteOptions,
     subresource: Option<Subresource>,
     accepted: Accepted,
 ) -> Answer<Response<Body>> {
-    let Conformed { object, warnings } = read_object(call, encoding, bytes, options.validation)?;
+    let Conformed { object, warnings } = read_object(call, content, bytes, options.validation)?;
     call.warnings.add(warnings);
     check_name(call, &object)?;
     let request = UpdateRequest { effect: options.effect, subresource };

@@ -1,5 +1,5 @@
 //! Which case stands for which must of the specification. `every_must_has_a_case_and_every_case_a_must` checks it
-//! both ways. Not here, because they are not served yet: protobuf, strategic merge, apply and managedFields,
+//! both ways. Not here, because they are not served yet: strategic merge, apply and managedFields,
 //! OpenAPI, and users other than certificates.
 
 /// A must of the specification and the cases for it. Cases named `tls::…` and `time::…` are tests of their own files.
@@ -143,6 +143,20 @@ pub(crate) const BULLETS: &[Bullet] = &[
             "negotiation::a_list_as_a_table_has_columns_cells_and_metadata_of_each_object",
             "negotiation::a_table_carries_as_much_of_the_object_as_is_asked_for",
             "negotiation::tables_of_every_kind_have_kubectls_columns",
+        ],
+    ),
+    bullet(
+        "1.5",
+        "protobuf bodies of built-in kinds and of definitions",
+        &[
+            "protobuf::an_object_in_protobuf_is_the_same_as_in_json",
+            "protobuf::cluster_scoped_objects_and_definitions_come_in_protobuf",
+            "protobuf::fields_that_no_type_has_are_skipped_however_strict",
+            "protobuf::options_of_a_deletion_come_in_protobuf_for_every_kind",
+            "protobuf::a_kind_is_that_of_the_path_unless_another_is_said",
+            "protobuf::a_scale_comes_in_protobuf",
+            "protobuf::custom_kinds_are_not_read_from_protobuf",
+            "protobuf::answers_are_json_also_for_those_who_prefer_protobuf",
         ],
     ),
     bullet(

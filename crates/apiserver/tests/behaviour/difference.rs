@@ -14,7 +14,7 @@ pub(crate) enum Difference {
     Internals,
     /// Values that a message quotes have their keys sorted.
     KeyOrder,
-    /// Media types that are refused name what is accepted, which with us is no protobuf and no CBOR.
+    /// Answers are not in protobuf, and objects of custom kinds are not looked for in it.
     NoProtobuf,
     /// Apply patches are not served.
     PatchKinds,

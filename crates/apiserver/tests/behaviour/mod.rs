@@ -11,6 +11,7 @@ mod expiry;
 mod kinds;
 mod metadata;
 mod negotiation;
+pub(crate) mod protobuf;
 mod revisions;
 mod selectors;
 mod status;
@@ -57,6 +58,7 @@ pub(crate) fn all() -> Vec<Case> {
         status::CASES,
         discovery::CASES,
         negotiation::CASES,
+        protobuf::CASES,
         crud::CASES,
         metadata::CASES,
         revisions::CASES,

@@ -50,7 +50,7 @@ fn bodies() -> Vec<Step> {
         body("application/yaml", "kind: ConfigMap\napiVersion: v1\nmetadata: [\n").unlike(Difference::ParserWords),
         body("application/yaml", "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: y\n"),
         body("application/yaml", "a: b: c\n").unlike(Difference::ParserWords),
-        body("text/plain", "hello").unlike(Difference::NoProtobuf),
+        body("text/plain", "hello"),
         body("application/json; charset=utf-8", r#"{"metadata":{"name":"charset"}}"#),
         body("", r#"{"metadata":{"name":"no-type"}}"#),
         post(format!("{}?fieldValidation=Strict", inside("configmaps")), Value::Null).replaced(

@@ -6,6 +6,7 @@ mod config;
 mod events;
 mod kinds;
 mod options;
+mod protobuf;
 
 use bellwether_testkit::{Answer, Call, Cluster};
 use serde_json::{Value, json};
@@ -97,6 +98,7 @@ fn steps() -> Vec<Step> {
     steps.extend(kinds::steps());
     steps.extend(events::steps());
     steps.extend(options::steps());
+    steps.extend(protobuf::steps());
     steps
 }
 
