@@ -9,6 +9,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::answer::{not_served, page_not_found};
 use crate::body::Body;
 use crate::negotiate::{Convertible, Encoding, accept, wants_aggregated_discovery};
 use crate::object;
@@ -17,7 +18,6 @@ use crate::openapi;
 use crate::registry::{Registry, Resource, Subresource, Typing, group_version};
 use crate::request::Root;
 use crate::server::Served;
-use crate::server::{not_served, page_not_found};
 use crate::status::{Answer, Refusal};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -2,9 +2,10 @@
 
 use http::{HeaderValue, Response, StatusCode, header};
 
+use crate::answer::page_not_found;
 use crate::body::Body;
 use crate::request::Query;
-use crate::server::{Server, page_not_found};
+use crate::server::Server;
 
 /// One thing that is checked: nothing wrong, or what is.
 struct Check {

@@ -23,6 +23,8 @@
 //! What it does not do: run anything. There is no kubelet, no scheduler, and no pod ever starts.
 
 mod access;
+mod answer;
+mod audit;
 mod authentication;
 mod body;
 mod cel;
@@ -36,7 +38,9 @@ mod health;
 mod identity;
 mod jsonpath;
 mod kinds;
+mod limits;
 mod meta;
+mod metrics;
 mod names;
 mod negotiate;
 mod numbers;

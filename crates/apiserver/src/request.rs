@@ -22,6 +22,8 @@ pub(crate) enum Target<'a> {
     OpenIdConfiguration,
     /// `/openid/v1/jwks`: the keys themselves.
     OpenIdKeys,
+    /// `/metrics`
+    Metrics,
     /// `/openapi/v2`
     OpenApiV2,
     /// `/openapi/v3`, and one document below it.
@@ -87,6 +89,7 @@ impl<'a> Target<'a> {
                 Self::Health { endpoint, check: Some(check) }
             }
             ["version"] => Self::Version,
+            ["metrics"] => Self::Metrics,
             [".well-known", "openid-configuration"] => Self::OpenIdConfiguration,
             ["openid", "v1", "jwks"] => Self::OpenIdKeys,
             ["openapi", "v2"] => Self::OpenApiV2,

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::io::Cursor;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
+use crate::answer::Caller;
 use crate::identity::{AUTHENTICATED, Identity};
 use crate::pki::Pki;
 use crate::server::{HUB, Server};
@@ -75,9 +77,9 @@ pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener, settings: 
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { return };
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, most likely: give others time to finish.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -89,7 +91,7 @@ pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener, settings: 
         };
         let (server, acceptor) = (server.clone(), acceptor.clone());
         tokio::spawn(async move {
-            if let Err(error) = connection(server, acceptor, stream).await {
+            if let Err(error) = connection(server, acceptor, stream, peer.ip()).await {
                 tracing::debug!(%error, "a connection ended badly");
             }
             drop(slot);
@@ -107,17 +109,19 @@ async fn connection(
     server: Arc<Server>,
     acceptor: TlsAcceptor,
     stream: TcpStream,
+    address: IpAddr,
 ) -> Result<(), ConnectionError> {
     stream.set_nodelay(true)?;
     let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await??;
     let identity = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).map(identity_of);
+    let caller = Caller { identity, address: Some(address.to_canonical()) };
     let closed = {
         let server = server.clone();
         async move { server.closed().await }
     };
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (server, identity) = (server.clone(), identity.clone());
-        async move { Ok::<_, Infallible>(server.answer(HUB, identity, request).await) }
+        let (server, caller) = (server.clone(), caller.clone());
+        async move { Ok::<_, Infallible>(server.answer(HUB, caller, request).await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder

@@ -1,35 +1,28 @@
-//! The server itself: the store, the logical clusters, and the way from a request to an answer. Transport comes
-//! before it (TLS or in process), and brings the identity along.
+//! The server itself: the store, the logical clusters, what is there from the start. How a request is answered is in
+//! `answer`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bellwether_store::{Clock, Health, Revision, Space, Store};
-use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::access::{self, Asked, Policies, Policy};
-use crate::authentication::{self, SigningKey};
-use crate::body::Body;
+use crate::access::{self, Policies, Policy};
+use crate::audit::AuditLog;
+use crate::authentication::SigningKey;
 use crate::collection::{Collection, Location, Stored, UpdateRequest};
 use crate::crd;
-use crate::discovery;
-use crate::health;
-use crate::identity::Identity;
 use crate::kinds;
+use crate::limits::Limits;
+use crate::metrics::Metrics;
 use crate::object::{Head, Meta as _, lookup, parse};
 use crate::openapi::Documents;
-use crate::options::{Effect, request_timeout};
+use crate::options::Effect;
 use crate::registry::{Registry, Resource};
-use crate::request::{Path, Query, Target};
-use crate::status::{Answer, Refusal};
-use crate::verbs;
-use crate::version;
+use crate::status::Answer;
 
 /// The logical cluster that paths without a `/clusters/<name>` prefix belong to.
 pub const HUB: &str = "hub";
@@ -153,6 +146,9 @@ pub(crate) struct Server {
     /// Says which clusters there are, to the controllers.
     pub(crate) cluster_names: watch::Sender<Vec<String>>,
     pub(crate) closing: watch::Sender<bool>,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Metrics,
+    pub(crate) audit: AuditLog,
 }
 
 impl Server {
@@ -161,6 +157,7 @@ impl Server {
         clock: Arc<dyn Clock>,
         ca_certificate: String,
         signing_key: SigningKey,
+        audit: AuditLog,
     ) -> Self {
         Self {
             store,
@@ -172,6 +169,9 @@ impl Server {
             clusters: RwLock::default(),
             cluster_names: watch::Sender::new(Vec::new()),
             closing: watch::Sender::new(false),
+            limits: Limits::default(),
+            metrics: Metrics::default(),
+            audit,
         }
     }
 
@@ -255,115 +255,6 @@ impl Server {
         *self.closing.borrow()
     }
 
-    /// Answers a request of somebody, or of nobody that is known. A path that names no logical cluster is about
-    /// the one that the transport is for.
-    pub(crate) async fn answer<B>(
-        self: Arc<Self>,
-        home: &str,
-        identity: Option<Identity>,
-        request: Request<B>,
-    ) -> Response<Body>
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let audit_id = match request.headers().get("audit-id") {
-            Some(id) if id.len() <= 64 => id.clone(),
-            _ => HeaderValue::from_str(&uuid::Uuid::new_v4().to_string())
-                .unwrap_or(HeaderValue::from_static("-")),
-        };
-        let mut response = match self.route(home, identity, request).await {
-            Ok(response) => response,
-            Err(refusal) => refusal.into_response(),
-        };
-        let headers = response.headers_mut();
-        headers.insert("audit-id", audit_id);
-        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
-        response
-    }
-
-    async fn route<B>(
-        self: Arc<Self>,
-        home: &str,
-        identity: Option<Identity>,
-        request: Request<B>,
-    ) -> Answer<Response<Body>>
-    where
-        B: http_body::Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let (parts, body) = request.into_parts();
-        let path = Path::parse(parts.uri.path());
-        let query = Query::parse(parts.uri.query());
-        if let Target::Health { endpoint, check } = path.target {
-            return Ok(health::answer(&self, endpoint, check, &query));
-        }
-        if self.is_closing() {
-            return Err(Refusal::unavailable("the server is shutting down", Duration::from_secs(1)));
-        }
-        let name = path.cluster.unwrap_or(home);
-        let Some(cluster) = self.cluster(name) else {
-            // A token is only ever good in the cluster that it is of.
-            identity.ok_or_else(Refusal::unauthorized)?;
-            let clusters = crate::status::Qualified { group: "", name: "clusters" };
-            return Err(Refusal::not_found(clusters, name));
-        };
-        let identity = authentication::authenticate(&self, &cluster, identity, &parts.headers)?
-            .ok_or_else(Refusal::unauthorized)?;
-        let policy = cluster.policy(&self);
-        let identity = authentication::impersonated(&policy, identity, &parts.headers)?;
-        let asked = Asked::read(&path, &parts, &query);
-        if !policy.allows(&identity, &asked.wish()) {
-            let why = policy.gaps(&identity, asked.wish().namespace());
-            return Err(asked.wish().refused(&identity.user, &why));
-        }
-        drop(asked);
-        let registry = cluster.registry(&self);
-        let published = |resource: &Resource| cluster.published(&self, resource);
-        match path.target {
-            Target::OpenIdConfiguration => {
-                discovery::document(&parts, authentication::service_accounts::configuration(&cluster.name))
-            }
-            Target::OpenIdKeys => Ok(discovery::keys(&self.signing_key.published())),
-            Target::Version => discovery::document(&parts, version::document()),
-            Target::OpenApiV2 => discovery::openapi_v2(&parts, &cluster.served(&self), &published),
-            Target::OpenApi { document } => {
-                let prefix = path.cluster.map(|name| format!("/clusters/{name}")).unwrap_or_default();
-                discovery::openapi(&parts, &cluster.served(&self), &published, &prefix, document.as_deref())
-            }
-            Target::Index => discovery::document(&parts, discovery::index(&registry)),
-            Target::Groups(root) => discovery::groups(&parts, &registry, root),
-            Target::Group(group) => discovery::group(&parts, &registry, group),
-            Target::GroupVersion { group, version } => {
-                discovery::resources(&parts, &registry, group, version)
-            }
-            Target::Resource(at) => {
-                let Some(resource) = find(&registry, &at) else { return not_served(&registry, at.group) };
-                let resource: Arc<Resource> = resource.clone();
-                let timeout = request_timeout(&query)?;
-                let warnings = verbs::Warnings::default();
-                let call = verbs::Call {
-                    server: self.clone(),
-                    cluster,
-                    identity,
-                    resource,
-                    namespace: at.namespace.map(crate::request::percent_decode_path).unwrap_or_default(),
-                    name: at.name.map(crate::request::percent_decode_path),
-                    subresource: at.subresource.map(str::to_owned),
-                    query,
-                    parts,
-                    warnings: warnings.clone(),
-                };
-                let answer = tokio::time::timeout(timeout, verbs::answer(call, body)).await;
-                let late = |_| Err(Refusal::timeout("request did not complete within the allotted timeout"));
-                let mut response = answer.unwrap_or_else(late).unwrap_or_else(Refusal::into_response);
-                warnings.write(response.headers_mut());
-                Ok(response)
-            }
-            Target::Health { .. } | Target::Unknown => Ok(page_not_found()),
-        }
-    }
-
     /// Why only a restart can help, if that is so.
     pub(crate) fn failure(&self) -> Option<String> {
         match self.store.health() {
@@ -379,32 +270,4 @@ impl Server {
             Health::ReadOnly { reason } | Health::Failed { reason } => Some(reason),
         }
     }
-}
-
-/// The resource that a path names, if the path has the form that its scope asks for.
-fn find<'r>(registry: &'r Registry, at: &crate::request::ResourcePath<'_>) -> Option<&'r Arc<Resource>> {
-    let resource = registry.find(at.group, at.version, at.resource)?;
-    let misfit = matches!(
-        (resource.is_namespaced(), at.namespace, at.name),
-        (true, None, Some(_)) | (false, Some(_), _)
-    );
-    (!misfit).then_some(resource)
-}
-
-/// The answer where nothing is served below a group: only a group that is served says so in a Status.
-pub(crate) fn not_served(registry: &Registry, group: &str) -> Answer<Response<Body>> {
-    if registry.all().iter().any(|resource| resource.group == group) {
-        return Err(Refusal::nothing_here());
-    }
-    Ok(page_not_found())
-}
-
-/// What Kubernetes answers where nothing is served.
-pub(crate) fn page_not_found() -> Response<Body> {
-    let mut response = Response::new(Body::from("404 page not found\n"));
-    *response.status_mut() = StatusCode::NOT_FOUND;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
 }

@@ -13,6 +13,8 @@ use http::{Request, Response};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::answer::Caller;
+use crate::audit::AuditLog;
 use crate::authentication::{SigningKey, SigningKeyError};
 use crate::body::Body;
 use crate::controllers::{self, Controllers};
@@ -34,6 +36,14 @@ pub enum StartError {
     /// A logical cluster cannot have this name.
     #[error(transparent)]
     Name(#[from] ClusterNameError),
+    /// The audit log cannot be written.
+    #[error("cannot open the audit log {path}: {source}")]
+    AuditLog {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why it cannot be there.
+        source: std::io::Error,
+    },
     /// There is no key to sign tokens with.
     #[error(transparent)]
     SigningKey(#[from] SigningKeyError),
@@ -63,6 +73,7 @@ pub struct Builder {
     clusters: Vec<String>,
     ca_certificate: String,
     signing_key: Option<SigningKey>,
+    audit_log: Option<PathBuf>,
 }
 
 impl Builder {
@@ -108,6 +119,13 @@ impl Builder {
         self
     }
 
+    /// The file to which every request is written down, by whom and with what outcome; older ones stay beside it.
+    #[must_use]
+    pub fn audit_log(mut self, path: impl Into<PathBuf>) -> Self {
+        self.audit_log = Some(path.into());
+        self
+    }
+
     /// Opens the store, sets up the logical clusters and starts the controllers.
     pub async fn start(self) -> Result<ApiServer, StartError> {
         let clock = self.options.clock.clone();
@@ -129,11 +147,20 @@ impl Builder {
             Some(key) => key,
             None => SigningKey::generate()?.0,
         };
-        let server = Arc::new(Server::new(store, clock, self.ca_certificate, signing_key));
-        let tasks = vec![
+        let (audit, auditing) = match &self.audit_log {
+            None => (AuditLog::default(), None),
+            Some(path) => {
+                let (log, writing) = AuditLog::open(path)
+                    .map_err(|source| StartError::AuditLog { path: path.clone(), source })?;
+                (log, Some(writing))
+            }
+        };
+        let server = Arc::new(Server::new(store, clock, self.ca_certificate, signing_key, audit));
+        let mut tasks = vec![
             tokio::spawn(controllers::run(server.clone(), self.controllers)),
             tokio::spawn(compact(server.clone())),
         ];
+        tasks.extend(auditing);
         let started = ApiServer { server, tasks: Arc::new(Tasks(tasks)) };
         started.add_cluster(HUB).await?;
         for name in &self.clusters {
@@ -180,6 +207,7 @@ impl ApiServer {
             clusters: Vec::new(),
             ca_certificate: String::new(),
             signing_key: None,
+            audit_log: None,
         }
     }
 
@@ -243,6 +271,7 @@ impl ApiServer {
         for task in &self.tasks.0 {
             task.abort();
         }
+        self.server.audit.close();
         self.server.store.close().await;
     }
 }
@@ -270,6 +299,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let Self { server, cluster, identity } = self.clone();
-        Box::pin(async move { Ok(server.server.clone().answer(&cluster, identity, request).await) })
+        let caller = Caller { identity, address: None };
+        Box::pin(async move { Ok(server.server.clone().answer(&cluster, caller, request).await) })
     }
 }

@@ -296,6 +296,11 @@ impl Refusal {
         refusal
     }
 
+    pub(crate) fn too_many_requests() -> Self {
+        Self::new(429, "TooManyRequests", "Too many requests, please try again later.".to_owned())
+            .retry_after(Duration::from_secs(1))
+    }
+
     pub(crate) fn unavailable(why: impl std::fmt::Display, wait: Duration) -> Self {
         Self::new(503, "ServiceUnavailable", why.to_string()).retry_after(wait)
     }

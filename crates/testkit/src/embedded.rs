@@ -31,7 +31,12 @@ pub async fn in_process() -> Cluster {
 /// A logical cluster of a running server, called in process.
 pub fn of(server: &ApiServer, cluster: &str) -> Cluster {
     let stranger = kube::Client::new(server.stranger(cluster), "default");
-    Cluster::new(Flavour::InProcess, server.client(cluster, Identity::admin()), stranger, Some(server.clone()))
+    Cluster::new(
+        Flavour::InProcess,
+        server.client(cluster, Identity::admin()),
+        stranger,
+        Some(server.clone()),
+    )
 }
 
 /// The hub of a fresh server, over TLS on a free port.

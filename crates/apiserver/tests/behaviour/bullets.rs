@@ -1,6 +1,6 @@
 //! Which case stands for which must of the specification. `every_must_has_a_case_and_every_case_a_must` checks it
 //! both ways. Not here, because they are not served yet: strategic merge, apply and managedFields,
-//! OpenAPI, and users other than certificates.
+//! and OpenAPI.
 
 /// A must of the specification and the cases for it. Cases named `tls::…` and `time::…` are tests of their own files.
 pub(crate) struct Bullet {
@@ -535,8 +535,58 @@ pub(crate) const BULLETS: &[Bullet] = &[
             "time::events_are_gone_after_an_hour",
         ],
     ),
+    bullet(
+        "1.17",
+        "tokens of ServiceAccounts",
+        &[
+            "identity::a_token_makes_its_bearer_the_service_account",
+            "identity::a_token_has_the_claims_that_kubernetes_gives_it",
+            "identity::a_bad_token_is_401_and_never_anonymous",
+            "identity::a_token_dies_with_its_service_account",
+            "identity::a_token_dies_with_what_it_is_bound_to",
+            "identity::a_token_is_for_its_audiences",
+            "identity::a_token_request_that_makes_no_sense_is_refused",
+            "identity::the_keys_of_tokens_are_published",
+        ],
+    ),
+    bullet(
+        "1.17",
+        "TokenReview and SelfSubjectReview",
+        &["identity::a_token_review_says_whose_a_token_is", "identity::a_self_subject_review_says_who_asks"],
+    ),
+    bullet(
+        "1.17",
+        "impersonation",
+        &[
+            "identity::impersonation_is_for_those_who_may",
+            "identity::impersonation_without_a_user_is_refused",
+        ],
+    ),
+    bullet(
+        "1.18",
+        "the reviews of access",
+        &[
+            "reviews::a_review_says_whether_somebody_may_and_why",
+            "reviews::a_review_of_the_asker_needs_no_name",
+            "reviews::a_local_review_stays_in_its_namespace",
+            "reviews::a_review_that_asks_nothing_is_refused",
+            "reviews::the_rules_of_the_asker_are_told",
+            "reviews::reviews_are_no_tables",
+        ],
+    ),
+    bullet(
+        "1.18",
+        "roles and bindings",
+        &[
+            "reviews::a_binding_never_changes_its_role",
+            "reviews::roles_that_make_no_sense_are_refused",
+            "reviews::the_first_roles_are_there",
+        ],
+    ),
 ];
 
 /// The sections of the specification that the suite stands for.
-pub(crate) const SECTIONS: [&str; 13] =
-    ["1.1", "1.2", "1.3", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.13", "1.14", "1.15"];
+pub(crate) const SECTIONS: [&str; 15] = [
+    "1.1", "1.2", "1.3", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.13", "1.14", "1.15", "1.17",
+    "1.18",
+];

@@ -30,12 +30,14 @@ pub(crate) enum Difference {
     UnknownTypes,
     /// Conversion between versions by webhook is refused.
     NoConversionWebhooks,
+    /// Nobody is anonymous: who shows nothing gets 401, but for health.
+    NoAnonymous,
 }
 
 impl Difference {
     /// All of them, for the test that looks for each in the documentation.
     #[allow(dead_code, reason = "used by one of the two entry points")]
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::ClientMistakes,
         Self::ParserWords,
         Self::Internals,
@@ -48,6 +50,7 @@ impl Difference {
         Self::MistakenIdentity,
         Self::UnknownTypes,
         Self::NoConversionWebhooks,
+        Self::NoAnonymous,
     ];
 
     /// What to expect from this cluster.

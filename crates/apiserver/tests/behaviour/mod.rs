@@ -8,10 +8,12 @@ mod deletion;
 pub(crate) mod difference;
 mod discovery;
 mod expiry;
+mod identity;
 mod kinds;
 mod metadata;
 mod negotiation;
 pub(crate) mod protobuf;
+mod reviews;
 mod revisions;
 mod selectors;
 mod status;
@@ -67,6 +69,8 @@ pub(crate) fn all() -> Vec<Case> {
         selectors::CASES,
         deletion::CASES,
         kinds::CASES,
+        identity::CASES,
+        reviews::CASES,
         cel::CASES,
         custom::CASES,
     ]

@@ -85,7 +85,10 @@ fn world() -> Vec<(String, Value)> {
     let mut whole = cluster_role("probe-whole", json!([]));
     whole.1["aggregationRule"] = json!({"clusterRoleSelectors": [{"matchLabels": {"part-of": "probe"}}]});
     vec![
-        ("/api/v1/namespaces".into(), json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": NAMESPACE}})),
+        (
+            "/api/v1/namespaces".into(),
+            json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": NAMESPACE}}),
+        ),
         binding("viewer", ("ClusterRole", "view"), person("viewer")),
         binding("editor", ("ClusterRole", "edit"), person("editor")),
         binding("chief", ("ClusterRole", "admin"), person("chief")),
@@ -102,7 +105,10 @@ fn world() -> Vec<(String, Value)> {
         cluster_binding("probe-paths", "probe-paths", person("paths")),
         cluster_role("probe-binder", json!([bind, bindings])),
         cluster_binding("probe-binder", "probe-binder", person("binder")),
-        cluster_role("probe-escalator", json!([rule(&[GROUP], &["roles"], &["escalate", "create", "update"])])),
+        cluster_role(
+            "probe-escalator",
+            json!([rule(&[GROUP], &["roles"], &["escalate", "create", "update"])]),
+        ),
         cluster_binding("probe-escalator", "probe-escalator", person("escalator")),
         cluster_role("probe-granter", json!([roles, bindings, rule(&[""], &["pods"], &["get", "list"])])),
         cluster_binding("probe-granter", "probe-granter", person("granter")),
@@ -110,7 +116,11 @@ fn world() -> Vec<(String, Value)> {
         whole,
         cluster_binding("probe-whole", "probe-whole", person("whole")),
         cluster_binding("probe-dangling", "probe-nowhere", person("dangling")),
-        binding("robot", ("ClusterRole", "view"), json!({"kind": "ServiceAccount", "name": "robot", "namespace": NAMESPACE})),
+        binding(
+            "robot",
+            ("ClusterRole", "view"),
+            json!({"kind": "ServiceAccount", "name": "robot", "namespace": NAMESPACE}),
+        ),
         cluster_binding("probe-developers", "probe-reader", json!({"kind": "Group", "name": "developers"})),
         (format!("/api/v1/namespaces/{NAMESPACE}/configmaps"), config_map("only")),
         (format!("/api/v1/namespaces/{NAMESPACE}/configmaps"), config_map("other")),
@@ -164,7 +174,8 @@ fn a_role(rules: Value) -> Value {
 
 fn requests() -> Vec<Asked> {
     let pods = || json!([rule(&[""], &["pods"], &["get"])]);
-    let secrets = || json!([rule(&[""], &["secrets"], &["get", "list"]), rule(&[""], &["pods"], &["get", "delete"])]);
+    let secrets =
+        || json!([rule(&[""], &["secrets"], &["get", "list"]), rule(&[""], &["pods"], &["get", "delete"])]);
     let to = |kind: &str, name: &str| binding("made", (kind, name), person("friend")).1;
     let to_cluster = |name: &str| cluster_binding("made", name, person("friend")).1;
     let cluster_roles = format!("/apis/{GROUP}/v1/clusterroles");
@@ -239,7 +250,11 @@ fn requests() -> Vec<Asked> {
         create(ESCALATOR, &cluster_roles, cluster_role("made", secrets()).1),
         create(GRANTER, "rbac:roles", a_role(pods())),
         create(GRANTER, "rbac:roles", a_role(secrets())),
-        create(GRANTER, &cluster_roles, cluster_role("made", json!([{"nonResourceURLs": ["/x"], "verbs": ["get", "post"]}])).1),
+        create(
+            GRANTER,
+            &cluster_roles,
+            cluster_role("made", json!([{"nonResourceURLs": ["/x"], "verbs": ["get", "post"]}])).1,
+        ),
         create(GRANTER, &cluster_roles, aggregating),
         create(GRANTER, "rbac:rolebindings", to("Role", "named")),
         replace(GRANTER, "rbac:roles/named", role("named", secrets()).1),
@@ -273,7 +288,8 @@ pub(crate) async fn compare(kubernetes: &Cluster, ours: &Cluster) {
         ours.post(&path, &object).await.expect(201);
     }
     // Kubernetes learns of roles by and by, and so do we where roles are made of others.
-    for (cluster, user) in [(kubernetes, DEVELOPER), (kubernetes, CHIEF), (kubernetes, WHOLE), (ours, WHOLE)] {
+    for (cluster, user) in [(kubernetes, DEVELOPER), (kubernetes, CHIEF), (kubernetes, WHOLE), (ours, WHOLE)]
+    {
         let asked = get(user, "ns:configmaps/only");
         let known = async {
             while cluster.send(asked.call()).await.status != 200 {
@@ -298,7 +314,8 @@ pub(crate) async fn compare(kubernetes: &Cluster, ours: &Cluster) {
         if verdict(&theirs) != verdict(&own) {
             let (theirs, own) = (verdict(&theirs), verdict(&own));
             let call = &asked.call;
-            unequal.push(format!("{} {call:?}\n  kubernetes: {theirs}\n  ours:       {own}", asked.user.name));
+            unequal
+                .push(format!("{} {call:?}\n  kubernetes: {theirs}\n  ours:       {own}", asked.user.name));
         }
     }
     assert!(unequal.is_empty(), "{} of {count} verdicts differ:\n\n{}", unequal.len(), unequal.join("\n\n"));
