@@ -39,6 +39,7 @@ mod identity;
 mod jsonpath;
 mod kinds;
 mod limits;
+mod managed;
 mod meta;
 mod metrics;
 mod names;

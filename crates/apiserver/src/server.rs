@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::access::{self, Policies, Policy};
 use crate::audit::AuditLog;
 use crate::authentication::SigningKey;
-use crate::collection::{Collection, Location, Stored, UpdateRequest};
+use crate::collection::{Author, Collection, Location, Stored, UpdateRequest};
 use crate::crd;
 use crate::kinds;
 use crate::limits::Limits;
@@ -216,7 +216,7 @@ impl Server {
         if collection.find(at).is_some() {
             return Ok(());
         }
-        match collection.create(namespace, object, Effect::Keep).await {
+        match collection.create(namespace, object, Effect::Keep, Author::SERVER).await {
             Err(refusal) if refusal.reason() != "AlreadyExists" => Err(refusal),
             _ => Ok(()),
         }
@@ -232,7 +232,7 @@ impl Server {
         if access::bootstrap::completed(&parse(stored.value()), &first.object).is_none() {
             return Ok(());
         }
-        let request = UpdateRequest { effect: Effect::Keep, subresource: None };
+        let request = UpdateRequest::by(Author::SERVER, None);
         let complete = |old: Option<&crate::object::Object>| {
             let old = old.cloned().unwrap_or_default();
             Ok(access::bootstrap::completed(&old, &first.object).unwrap_or(old))

@@ -166,6 +166,7 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
         .clusters(plan.clusters.clone())
         .ca_certificate(&pki.ca)
         .signing_key(SigningKey::read(&pki.signing_key)?)
+        .audit_log(dir.join("audit.log"))
         .start()
         .await?;
     let demo = plan.simulation.is_some();

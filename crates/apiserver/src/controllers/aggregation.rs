@@ -5,9 +5,8 @@ use serde_json::Value;
 use super::Ground;
 use super::follow::Follower;
 use crate::access::{self, aggregated, is_aggregated};
-use crate::collection::{Collection, Location, UpdateRequest};
+use crate::collection::{Author, Collection, Location, UpdateRequest};
 use crate::object::{Meta as _, Object, list, parse};
-use crate::options::Effect;
 use crate::registry::Resource;
 
 pub(super) async fn run(ground: Ground) {
@@ -28,7 +27,7 @@ async fn settle(ground: &Ground, resource: &Resource) {
     };
     let all = read();
     for role in all.iter().filter(|role| is_aggregated(role) && !is_settled(role, &all)) {
-        let request = UpdateRequest { effect: Effect::Keep, subresource: None };
+        let request = UpdateRequest::by(Author::CONTROLLERS, None);
         let settle = |old: Option<&Object>| {
             let mut role = old.cloned().unwrap_or_default();
             role.insert("rules".into(), aggregated(&role, &read()).into());

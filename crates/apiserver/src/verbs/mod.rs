@@ -1,6 +1,7 @@
 //! The verbs: from a request on a resource to its answer. Each decodes what the client sent, lets the collection
 //! decide, and renders the outcome in the form that the client accepts.
 
+mod apply;
 mod conform;
 mod delete;
 mod json_patch;
@@ -25,7 +26,7 @@ use crate::body::Body;
 use crate::collection::{Collection, Location};
 use crate::decode::{Expected, decode_expected, read_body};
 use crate::identity::Identity;
-use crate::negotiate::{self, Accepted, Content, Convertible, Encoding, Form, Many};
+use crate::negotiate::{self, Accepted, Content, Convertible, Encoding, Form, Many, PatchKind};
 use crate::object::Object;
 use crate::options::{DeleteOptions, ListOptions, WriteOptions, WriteVerb};
 use crate::registry::{Resource, Subresource, Typing};
@@ -68,17 +69,38 @@ impl Call {
         self.cluster.registry(&self.server).find(group, version, plural).is_some()
     }
 
+    /// Who writes: whom the client names, else what it calls itself.
+    fn manager(&self, options: &WriteOptions) -> String {
+        let agent = self.parts.headers.get(http::header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+        options.manager(agent.unwrap_or_default())
+    }
+
     fn accepted(&self) -> Answer<Accepted> {
         let kept = self.resource.review.is_none();
         negotiate::accept(&self.parts.headers, if kept { Convertible::Yes } else { Convertible::No })
     }
 
-    /// Whether the author of a change may make it, beyond what the path says.
+    /// Whether the author of a change may make it, beyond what the path says: whoever makes something new, by whatever
+    /// verb, must be allowed to create, and nobody grants what they do not have.
     fn admit(&self, old: Option<&Object>, new: &Object) -> Answer<()> {
-        if self.resource.group != access::GROUP {
+        let creates = old.is_none() && self.parts.method != Method::POST;
+        if !creates && self.resource.group != access::GROUP {
             return Ok(());
         }
         let policy = self.cluster.policy(&self.server);
+        if creates {
+            let on = access::On::Resource {
+                group: &self.resource.group,
+                resource: &self.resource.plural,
+                subresource: self.subresource.as_deref().unwrap_or_default(),
+                namespace: &self.namespace,
+                name: self.name.as_deref().unwrap_or_default(),
+            };
+            let wish = access::Wish { verb: "create", on };
+            if !policy.allows(&self.identity, &wish) {
+                return Err(wish.refused(&self.identity.user, &policy.gaps(&self.identity, &self.namespace)));
+            }
+        }
         access::check_escalation(&policy, &self.identity, &self.resource, &self.namespace, old, new)
     }
 }
@@ -109,14 +131,14 @@ where
             let content = negotiate::content(&call.parts.headers, &Typing::Builtin("autoscaling/v1.Scale"))?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, WriteVerb::Update)?;
-            scale::update(&call, content, &bytes, scale::Wanted::Whole, options, accepted).await
+            scale::update(&mut call, content, &bytes, scale::Wanted::Whole, options, accepted).await
         }
         (Method::PATCH, true, Some(Subresource::Scale)) => {
             let kind = negotiate::patch_kind(&call.parts.headers, &Typing::Builtin("autoscaling/v1.Scale"))?;
             let bytes = read_body(body).await?;
-            let options = WriteOptions::read(&call.query, WriteVerb::Patch)?;
+            let options = WriteOptions::read(&call.query, patch_verb(kind))?;
             let content = Content::Text(Encoding::Json);
-            scale::update(&call, content, &bytes, scale::Wanted::Patched(kind), options, accepted).await
+            scale::update(&mut call, content, &bytes, scale::Wanted::Patched(kind), options, accepted).await
         }
         (Method::GET | Method::HEAD, false, None) => {
             let options = ListOptions::read(&call.query)?;
@@ -150,8 +172,11 @@ where
         (Method::PATCH, true, None | Some(Subresource::Status)) => {
             let kind = negotiate::patch_kind(&call.parts.headers, &call.resource.typing)?;
             let bytes = read_body(body).await?;
-            let options = WriteOptions::read(&call.query, WriteVerb::Patch)?;
-            patch::patch(&mut call, kind, &bytes, options, subresource, accepted).await
+            let options = WriteOptions::read(&call.query, patch_verb(kind))?;
+            match kind {
+                PatchKind::Apply => apply::apply(&mut call, &bytes, options, subresource, accepted).await,
+                kind => patch::patch(&mut call, kind, &bytes, options, subresource, accepted).await,
+            }
         }
         (Method::DELETE, named, None) if named || can_be_emptied(&call) => {
             let options = delete_options(&call, body).await?;
@@ -172,6 +197,10 @@ fn takes(call: &Call, method: &Method, named: bool, subresource: Option<Subresou
         (None, Some(Subresource::Token)) => *method == Method::POST,
         _ => true,
     }
+}
+
+fn patch_verb(kind: PatchKind) -> WriteVerb {
+    if kind == PatchKind::Apply { WriteVerb::Apply } else { WriteVerb::Patch }
 }
 
 /// Metadata of one object can be asked of one object, and a list of it only of a list. A watch is of single objects.
