@@ -2,7 +2,7 @@
 CACHE ?= $(or $(BELLWETHER_CACHE),$(HOME)/.cache/bellwether)
 CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
 
-.PHONY: up deps test lint bench chaos
+.PHONY: up deps test lint bench chaos conformance
 
 up: ## everything on this machine
 	cargo run --release -- up
@@ -21,6 +21,9 @@ bench: ## the published figures, side by side with real Kubernetes
 
 chaos: ## a thousand kills under load
 	BELLWETHER_CRASH_CYCLES=1000 cargo test -p bellwether --test process crash -- --nocapture
+
+conformance: ## Kubernetes' own end-to-end specs that need no nodes, against our API server
+	tests/conformance/run
 
 $(CARGO_DENY):
 	cargo install cargo-deny --version 0.20.2 --locked --root "$(CACHE)/tools"
