@@ -83,7 +83,7 @@ async fn an_object_in_protobuf_is_the_same_as_in_json(cluster: &Cluster) {
 
 async fn cluster_scoped_objects_and_definitions_come_in_protobuf(cluster: &Cluster) {
     let name = cluster.namespace().await;
-    let sent = body("v1", "Namespace", field(1, field(1, format!("{name}-other"))));
+    let sent = body("v1", "Namespace", field(1, field(1, format!("other-{name}"))));
     let namespace = send(cluster, Method::POST, "/api/v1/namespaces", sent).await.expect(201);
     assert_eq!(namespace["status"]["phase"], "Active");
 
