@@ -7,22 +7,36 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/tools/cache"
 
 	"bellwether.test/clients/place"
 )
 
-// following is an informer on the ConfigMaps of a place.
-func following(p place.Place) cache.SharedIndexInformer {
+// following is an informer on the ConfigMaps of a place, whose watches may be asked for in another way.
+func following(p place.Place, tweak internalinterfaces.TweakListOptionsFunc) cache.SharedIndexInformer {
 	p.Helper()
-	factory := informers.NewSharedInformerFactoryWithOptions(p.Client, 0, informers.WithNamespace(p.Namespace))
+	factory := informers.NewSharedInformerFactoryWithOptions(
+		p.Client, 0, informers.WithNamespace(p.Namespace), informers.WithTweakListOptions(tweak),
+	)
 	informer := factory.Core().V1().ConfigMaps().Informer()
 	factory.Start(p.Ctx.Done())
 	if !cache.WaitForCacheSync(p.Ctx.Done(), informer.HasSynced) {
 		p.Fatal("the informer did not get its objects")
 	}
 	return informer
+}
+
+// put makes a ConfigMap.
+func put(p place.Place, name, value string) {
+	p.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: named(name), Data: map[string]string{"key": value}}
+	p.Eventually("there is a connection", func() bool {
+		_, err := p.Client.CoreV1().ConfigMaps(p.Namespace).Create(p.Ctx, object, create)
+		return err == nil || apierrors.IsAlreadyExists(err)
+	})
 }
 
 func has(p place.Place, informer cache.SharedIndexInformer, name, value string) func() bool {
@@ -49,14 +63,8 @@ func asked(p place.Place) []url.Values {
 func TestAnInformerStreamsItsListAndFollows(t *testing.T) {
 	p := place.New(t)
 	maps := p.Client.CoreV1().ConfigMaps(p.Namespace)
-	put := func(name, value string) {
-		t.Helper()
-		object := &corev1.ConfigMap{ObjectMeta: named(name), Data: map[string]string{"key": value}}
-		_, err := maps.Create(p.Ctx, object, create)
-		p.Check(err)
-	}
-	put("before", "1")
-	first := following(p)
+	put(p, "before", "1")
+	first := following(p, nil)
 	if !has(p, first, "before", "1")() {
 		t.Fatal("what was there is missing")
 	}
@@ -65,7 +73,7 @@ func TestAnInformerStreamsItsListAndFollows(t *testing.T) {
 			t.Fatalf("the list was not streamed: %v", query)
 		}
 	}
-	put("after", "2")
+	put(p, "after", "2")
 	p.Eventually("the new one is seen", has(p, first, "after", "2"))
 	changed, err := maps.Get(p.Ctx, "after", get)
 	p.Check(err)
@@ -76,34 +84,37 @@ func TestAnInformerStreamsItsListAndFollows(t *testing.T) {
 	p.Check(maps.Delete(p.Ctx, "before", remove))
 	p.Eventually("the deletion is seen", has(p, first, "before", ""))
 
-	second := following(p)
+	second := following(p, nil)
 	if !has(p, second, "after", "3")() || !has(p, second, "before", "")() {
 		t.Fatalf("the second informer has %v", second.GetStore().ListKeys())
 	}
 }
 
-func TestAnInformerGoesOnWhereItsConnectionBroke(t *testing.T) {
+func TestAnInformerGoesOnWhereItsWatchEnded(t *testing.T) {
 	p := place.New(t)
-	maps := p.Client.CoreV1().ConfigMaps(p.Namespace)
-	informer := following(p)
-	before := len(asked(p))
-	for _, value := range []string{"1", "2", "3", "4"} {
-		object := &corev1.ConfigMap{ObjectMeta: named("a" + value), Data: map[string]string{"key": value}}
-		p.Eventually("there is a connection", func() bool {
-			_, err := maps.Create(p.Ctx, object, create)
-			return err == nil || apierrors.IsAlreadyExists(err)
-		})
-		// A watch that ends before it has shown anything makes client-go begin anew.
-		p.Eventually("what happened meanwhile is seen", has(p, informer, object.Name, value))
-		p.Line.Break()
+	// Less than a second would make client-go begin anew.
+	short := int64(2)
+	informer := following(p, func(options *metav1.ListOptions) { options.TimeoutSeconds = &short })
+	first := len(asked(p))
+	for _, value := range []string{"1", "2"} {
+		before := len(asked(p))
+		p.Eventually("the watch ended and another began", func() bool { return len(asked(p)) > before })
+		put(p, "a"+value, value)
+		p.Eventually("what happens then is seen", has(p, informer, "a"+value, value))
 	}
-	again := asked(p)[before:]
-	if len(again) < 3 {
-		t.Fatalf("the connection did not break: %v", again)
-	}
-	for _, query := range again {
+	for _, query := range asked(p)[first:] {
 		if query.Get("watch") == "" || query.Get("sendInitialEvents") != "" || query.Get("resourceVersion") == "" {
 			t.Fatalf("it began anew: %v", query)
 		}
+	}
+}
+
+func TestAnInformerSurvivesBrokenConnections(t *testing.T) {
+	p := place.New(t)
+	informer := following(p, nil)
+	for _, value := range []string{"1", "2", "3"} {
+		p.Line.Break()
+		put(p, "a"+value, value)
+		p.Eventually("what happened meanwhile is seen", has(p, informer, "a"+value, value))
 	}
 }
