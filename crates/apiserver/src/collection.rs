@@ -1,17 +1,19 @@
 //! The objects of one kind in one logical cluster: create, update and delete with all rules, read-decide-commit
 //! with compare-and-swap. It knows nothing of HTTP; the verbs and the server's own controllers both stand on it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use bellwether_store::{Change as StoreChange, CommitError, Entry, Expect, Space, Write};
+use bellwether_store::{Change as StoreChange, CommitError, Entry, Expect, Revision, Space, Write};
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::kinds;
+use crate::managed::{self, Endpoint};
 use crate::meta;
 use crate::object::{Canonical, Head, Meta, Object, lookup, parse, text};
 use crate::options::{DeleteOptions, Effect, Preconditions, Propagation, parse_revision};
-use crate::registry::{Change, Generations, Resource, Subresource};
+use crate::registry::{Change, Generations, Registry, Resource, Subresource, Typing};
 use crate::server::{Cluster, Server};
 use crate::status::{Answer, Refusal};
 use crate::times;
@@ -53,11 +55,44 @@ impl Location<'_> {
     }
 }
 
+/// Who writes, as managedFields say.
+#[derive(Clone, Copy)]
+pub(crate) enum Author<'a> {
+    /// What this manager changes is recorded as its own.
+    Manager(&'a str),
+    /// The managedFields of the object are what they are to be.
+    Recorded,
+}
+
+impl Author<'static> {
+    /// What the server itself provides, and what it says of definitions.
+    pub(crate) const SERVER: Self = Self::Manager("kube-apiserver");
+    /// What Kubernetes' controllers do.
+    pub(crate) const CONTROLLERS: Self = Self::Manager("kube-controller-manager");
+}
+
 /// What an update asks for, beside the new object.
 #[derive(Clone, Copy)]
-pub(crate) struct UpdateRequest {
+pub(crate) struct UpdateRequest<'a> {
     pub(crate) effect: Effect,
     pub(crate) subresource: Option<Subresource>,
+    pub(crate) author: Author<'a>,
+    pub(crate) absent: Absent,
+}
+
+/// What becomes of an update of an object that is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// As the kind says.
+    ByKind,
+    Creates,
+}
+
+impl<'a> UpdateRequest<'a> {
+    /// A change that is kept, by somebody in the server.
+    pub(crate) fn by(author: Author<'a>, subresource: Option<Subresource>) -> Self {
+        Self { effect: Effect::Keep, subresource, author, absent: Absent::ByKind }
+    }
 }
 
 /// The bytes of an object after a write, and how it came about.
@@ -105,6 +140,7 @@ impl Collection<'_> {
         namespace: &str,
         mut object: Object,
         effect: Effect,
+        author: Author<'_>,
     ) -> Answer<Written> {
         if self.resource.rules.closed_to_new {
             let why = "create not allowed while custom resource definition is terminating";
@@ -119,7 +155,7 @@ impl Collection<'_> {
         }
         if !generated {
             let name = object.name().to_owned();
-            return match self.try_create(namespace, object, effect).await? {
+            return match self.try_create(namespace, object, effect, author).await? {
                 Some(written) => Ok(written),
                 None => Err(Refusal::already_exists(self.resource.qualified(), &name)),
             };
@@ -127,7 +163,7 @@ impl Collection<'_> {
         for _ in 0..GENERATED_NAMES {
             let mut candidate = object.clone();
             candidate.meta_mut().insert("name".into(), meta::generate_name(&base).into());
-            if let Some(written) = self.try_create(namespace, candidate, effect).await? {
+            if let Some(written) = self.try_create(namespace, candidate, effect, author).await? {
                 return Ok(written);
             }
         }
@@ -140,8 +176,9 @@ impl Collection<'_> {
         namespace: &str,
         mut object: Object,
         effect: Effect,
+        author: Author<'_>,
     ) -> Answer<Option<Written>> {
-        let warnings = self.prepare_new(&mut object)?;
+        let warnings = self.prepare_new(&mut object, author)?;
         let at = Location { namespace, name: object.name() };
         if effect == Effect::DryRun {
             let free = self.find(at).is_none();
@@ -159,9 +196,10 @@ impl Collection<'_> {
     }
 
     /// Completes and checks a new object; what its author is told beside the answer.
-    fn prepare_new(&self, object: &mut Object) -> Answer<Vec<String>> {
+    fn prepare_new(&self, object: &mut Object, author: Author<'_>) -> Answer<Vec<String>> {
         let rules = &self.resource.rules;
         (rules.default)(object, self.resource);
+        self.record(object, None, None, author);
         (rules.prepare_create)(object, self.resource);
         if rules.generations != Generations::None {
             object.set_generation(1);
@@ -183,27 +221,28 @@ impl Collection<'_> {
     pub(crate) async fn update(
         &self,
         at: Location<'_>,
-        request: UpdateRequest,
+        request: UpdateRequest<'_>,
         mut produce: impl FnMut(Option<&Object>) -> Answer<Object>,
     ) -> Answer<Written> {
         for _ in 0..RACES {
             let Some(stored) = self.find(at) else {
-                let creates = self.resource.rules.create_on_update && request.subresource.is_none();
-                if !creates {
+                let creates = self.resource.rules.create_on_update || request.absent == Absent::Creates;
+                if !creates || request.subresource.is_some() {
                     return Err(self.missing(at));
                 }
                 let object = produce(None)?;
                 if !object.uid().is_empty() {
                     return Err(self.wrong_uid(at, object.uid(), ""));
                 }
-                match self.create(at.namespace, object, request.effect).await {
+                match self.create(at.namespace, object, request.effect, request.author).await {
                     Err(refusal) if refusal.reason() == "AlreadyExists" => continue,
                     outcome => return outcome,
                 }
             };
-            let old = parse(stored.value());
-            let object = produce(Some(&old))?;
-            match self.replace(at, request, &stored, &old, object).await {
+            let live = Value::Object(parse(stored.value()));
+            let Value::Object(old) = &live else { unreachable!("it was made an object above") };
+            let object = produce(Some(old))?;
+            match self.replace(at, request, &stored, &live, object).await {
                 Ok(written) => return Ok(written),
                 Err(Lost::Race) => {}
                 Err(Lost::Refused(refusal)) => return Err(refusal),
@@ -215,13 +254,18 @@ impl Collection<'_> {
     async fn replace(
         &self,
         at: Location<'_>,
-        request: UpdateRequest,
+        request: UpdateRequest<'_>,
         stored: &Stored,
-        old: &Object,
+        live: &Value,
         mut object: Object,
     ) -> Result<Written, Lost> {
+        let Value::Object(old) = live else { return Err(self.missing(at).into()) };
         self.check_precondition(at, &object, old)?;
         let rules = &self.resource.rules;
+        if let Author::Manager(_) = request.author {
+            (rules.default)(&mut object, self.resource);
+            self.record(&mut object, Some((live, stored.revision())), request.subresource, request.author);
+        }
         meta::carry_over(&mut object, old);
         let change = Change { resource: self.resource, old: Some(old), subresource: request.subresource };
         (rules.prepare_update)(&mut object, change);
@@ -240,6 +284,7 @@ impl Collection<'_> {
         if self.resource.is_view() {
             self.resource.settle(&mut object);
         }
+        keep_times_if_nothing_else(&mut object, old);
         let canonical = Canonical::of(&object);
         let unchanged = canonical.equals(stored.value(), &stored.revision().to_string());
         if is_released(&object, old) {
@@ -263,6 +308,54 @@ impl Collection<'_> {
         let change = StoreChange::Put(canonical.into_draft());
         let stored = self.commit(at, Expect::At(stored.revision()), change).await?;
         Ok(Written { bytes: stored.value().clone(), created: false, warnings })
+    }
+
+    /// The endpoint that is written through, as managedFields see it; `at` is when the object was last written.
+    pub(crate) fn endpoint<'e>(
+        &'e self,
+        subresource: Option<Subresource>,
+        at: Option<Revision>,
+        registry: &'e dyn Fn() -> Arc<Registry>,
+    ) -> Endpoint<'e> {
+        let changed = match (&self.resource.typing, at) {
+            (Typing::Custom(version), Some(at)) => at <= version.since,
+            _ => false,
+        };
+        let now = times::seconds(self.server.clock.now());
+        Endpoint::new(self.resource, subresource, now, registry).with_changed_types(changed)
+    }
+
+    /// Records in a new state of an object, which is in its stored form, who made it of what was there.
+    fn record(
+        &self,
+        object: &mut Object,
+        live: Option<(&Value, Revision)>,
+        subresource: Option<Subresource>,
+        author: Author<'_>,
+    ) {
+        let Author::Manager(manager) = author else { return };
+        let registry = || self.cluster.registry(self.server);
+        let endpoint = self.endpoint(subresource, live.map(|live| live.1), &registry);
+        let served = live.map(|(live, at)| match live {
+            Value::Object(old) if !self.resource.sends_as_stored(at) => {
+                Cow::Owned(Value::Object(self.resource.to_served(old.clone())))
+            }
+            _ => Cow::Borrowed(live),
+        });
+        if !self.resource.is_view() {
+            let mut value = Value::Object(std::mem::take(object));
+            endpoint.record(served.as_deref(), &mut value, manager);
+            if let Value::Object(recorded) = value {
+                *object = recorded;
+            }
+            return;
+        }
+        let mut value = Value::Object(self.resource.to_served(object.clone()));
+        endpoint.record(served.as_deref(), &mut value, manager);
+        match value.get_mut("metadata").and_then(|meta| meta.get_mut("managedFields")) {
+            Some(entries) => object.meta_mut().insert("managedFields".into(), entries.take()),
+            None => object.meta_mut().remove("managedFields"),
+        };
     }
 
     /// Whether a change counts as a new generation. A status without an endpoint of its own counts as well.
@@ -480,6 +573,24 @@ fn unstamped(object: &Object) -> Bytes {
     // Writing JSON to memory cannot fail.
     let _ = crate::numbers::write_json(&mut bytes, &value);
     bytes.into()
+}
+
+/// Who wrote what is not written anew when only the times would change.
+fn keep_times_if_nothing_else(object: &mut Object, old: &Object) {
+    fn entries(object: &Object) -> Option<&Value> {
+        object.meta().and_then(|meta| meta.get("managedFields"))
+    }
+    fn others(object: &Object) -> impl Iterator<Item = (&String, &Value)> {
+        object
+            .iter()
+            .filter(|field| !matches!(field.0.as_str(), "metadata" | "managedFields" | "resourceVersion"))
+    }
+    let same = managed::differ_in_times_only(entries(old), entries(object))
+        && others(object).eq(others(old))
+        && object.meta().into_iter().flat_map(others).eq(old.meta().into_iter().flat_map(others));
+    if let Some(entries) = entries(old).filter(|_| same) {
+        object.meta_mut().insert("managedFields".into(), entries.clone());
+    }
 }
 
 /// Whether anything but metadata and status changed.

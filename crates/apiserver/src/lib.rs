@@ -34,6 +34,7 @@ mod health;
 mod identity;
 mod jsonpath;
 mod kinds;
+mod managed;
 mod meta;
 mod names;
 mod negotiate;

@@ -17,9 +17,7 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// Drops what a client cannot say of a new object, and sets what the server says.
 pub(crate) fn begin(object: &mut Object, now: Timestamp) {
     let meta = object.meta_mut();
-    for key in
-        ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "managedFields"]
-    {
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         meta.remove(key);
     }
     meta.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
@@ -41,7 +39,6 @@ pub(crate) fn carry_over(object: &mut Object, old: &Object) {
     object.set_generation(old.generation());
     let old_meta = old.meta().cloned().unwrap_or_default();
     let meta = object.meta_mut();
-    meta.remove("managedFields");
     meta.remove("selfLink");
     let mut keep = |key: &str, always: bool| match old_meta.get(key) {
         Some(value) if always || !meta.contains_key(key) => {
@@ -99,6 +96,7 @@ fn validate_contents(object: &Object) -> Vec<FieldError> {
     validate_maps(object, &mut errors);
     validate_owners(object, &mut errors);
     validate_finalizers(object, &mut errors);
+    validate_managers(object, &mut errors);
     errors
 }
 
@@ -236,6 +234,27 @@ fn validate_finalizers(object: &Object, errors: &mut Vec<FieldError>) {
         let value: Vec<Value> = finalizers.iter().map(|finalizer| Value::from(*finalizer)).collect();
         let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
         errors.push(FieldError::invalid(FIELD, value, detail));
+    }
+}
+
+/// What a client may say of who owns what. Entries that make no sense were left out before.
+fn validate_managers(object: &Object, errors: &mut Vec<FieldError>) {
+    const LONGEST_SUBRESOURCE: usize = 256;
+    let entries = object.meta().and_then(|meta| meta.get("managedFields")).and_then(Value::as_array);
+    for (at, entry) in entries.into_iter().flatten().enumerate() {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
+        let field = |key: &str| format!("metadata.managedFields[{at}].{key}");
+        if !matches!(text("operation"), "Apply" | "Update") {
+            let detail = "must be `Apply` or `Update`";
+            errors.push(FieldError::invalid(field("operation"), text("operation"), detail));
+        }
+        if !matches!(text("fieldsType"), "" | "FieldsV1") {
+            errors.push(FieldError::invalid(field("fieldsType"), text("fieldsType"), "must be `FieldsV1`"));
+        }
+        crate::options::check_field_manager(text("manager"), &field("manager"), errors);
+        if text("subresource").len() > LONGEST_SUBRESOURCE {
+            errors.push(FieldError::too_long(field("subresource"), LONGEST_SUBRESOURCE));
+        }
     }
 }
 

@@ -200,21 +200,25 @@ pub(crate) enum PatchKind {
     Json,
     Merge,
     Strategic,
+    Apply,
 }
 
 /// The kind of patch in a request body; strategic ones need to know the type, which only built-in kinds have.
 pub(crate) fn patch_kind(headers: &HeaderMap, typing: &Typing) -> Answer<PatchKind> {
     const STRATEGIC: &str = "application/strategic-merge-patch+json";
+    const APPLY: &str = "application/apply-patch+yaml";
     let builtin = matches!(typing, Typing::Builtin(_));
     match media_type(headers) {
         "application/json-patch+json" => Ok(PatchKind::Json),
         "application/merge-patch+json" => Ok(PatchKind::Merge),
         STRATEGIC if builtin => Ok(PatchKind::Strategic),
+        APPLY => Ok(PatchKind::Apply),
         _ => {
             let mut accepted = vec!["application/json-patch+json", "application/merge-patch+json"];
             if builtin {
                 accepted.push(STRATEGIC);
             }
+            accepted.push(APPLY);
             Err(Refusal::unsupported_media_type(&accepted))
         }
     }

@@ -29,6 +29,10 @@ pub(crate) enum Effect {
 pub(crate) struct WriteOptions {
     pub(crate) effect: Effect,
     pub(crate) validation: FieldValidation,
+    /// Who writes, if the client says so.
+    pub(crate) field_manager: Option<String>,
+    /// An apply takes what others own.
+    pub(crate) force: bool,
 }
 
 /// What happens to fields that the schema does not know.
@@ -45,6 +49,7 @@ pub(crate) enum WriteVerb {
     Create,
     Update,
     Patch,
+    Apply,
 }
 
 impl WriteOptions {
@@ -54,8 +59,13 @@ impl WriteOptions {
         if verb == WriteVerb::Patch && query.get("force").is_some() {
             errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
         }
-        if let Some(manager) = query.filled("fieldManager") {
-            check_field_manager(manager, &mut errors);
+        let field_manager = query.filled("fieldManager").map(str::to_owned);
+        match &field_manager {
+            Some(manager) => check_field_manager(manager, "fieldManager", &mut errors),
+            None if verb == WriteVerb::Apply => {
+                errors.push(FieldError::required("fieldManager", "is required for apply patch"));
+            }
+            None => {}
         }
         let effect = read_dry_run(query.all("dryRun"), &mut errors);
         let validation = match query.filled("fieldValidation") {
@@ -69,25 +79,46 @@ impl WriteOptions {
             }
         };
         if errors.is_empty() {
-            return Ok(Self { effect, validation });
+            let force = query.switch("force").unwrap_or(false);
+            return Ok(Self { effect, validation, field_manager, force });
         }
         let kind = match verb {
             WriteVerb::Create => "CreateOptions",
             WriteVerb::Update => "UpdateOptions",
-            WriteVerb::Patch => "PatchOptions",
+            WriteVerb::Patch | WriteVerb::Apply => "PatchOptions",
         };
         Err(Refusal::invalid_options(kind, &errors))
     }
 }
 
-fn check_field_manager(manager: &str, errors: &mut Vec<FieldError>) {
-    const LIMIT: usize = 128;
-    if manager.len() > LIMIT {
-        errors.push(FieldError::too_long("fieldManager", LIMIT));
+impl WriteOptions {
+    /// Who writes: whom the client names, else what it calls itself, up to the first slash.
+    pub(crate) fn manager(&self, user_agent: &str) -> String {
+        if let Some(manager) = &self.field_manager {
+            return manager.clone();
+        }
+        let mut manager = String::new();
+        for c in user_agent.chars().take_while(|c| *c != '/').filter(|c| !c.is_control()) {
+            if manager.len() + c.len_utf8() > LONGEST_MANAGER {
+                break;
+            }
+            manager.push(c);
+        }
+        manager
+    }
+}
+
+/// The longest name of a manager.
+pub(crate) const LONGEST_MANAGER: usize = 128;
+
+/// What is wrong with the name of a manager.
+pub(crate) fn check_field_manager(manager: &str, field: &str, errors: &mut Vec<FieldError>) {
+    if manager.len() > LONGEST_MANAGER {
+        errors.push(FieldError::too_long(field, LONGEST_MANAGER));
     }
     if let Some((at, odd)) = manager.char_indices().find(|(_, c)| c.is_control()) {
         let detail = format!("invalid character U+{:04X} (at position {at})", odd as u32);
-        errors.push(FieldError::invalid("fieldManager", manager, detail));
+        errors.push(FieldError::invalid(field, manager, detail));
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::body::Body;
-use crate::collection::{Collection, Stored};
+use crate::collection::{Author, Collection, Stored};
 use crate::crd;
 use crate::discovery;
 use crate::health;
@@ -189,7 +189,7 @@ impl Server {
         let registry = cluster.registry(self);
         let Some(resource) = registry.find("", "v1", plural) else { return Ok(()) };
         let collection = Collection { server: self, cluster, resource };
-        match collection.create(namespace, object, Effect::Keep).await {
+        match collection.create(namespace, object, Effect::Keep, Author::SERVER).await {
             Err(refusal) if refusal.reason() != "AlreadyExists" => Err(refusal),
             _ => Ok(()),
         }

@@ -26,6 +26,25 @@ pub(crate) struct Shapes {
     types: HashMap<String, Vec<Field>>,
     kinds: Vec<KindData>,
     pub(crate) resources: Vec<ResourceData>,
+    #[serde(default)]
+    schemas: HashMap<String, SchemaData>,
+}
+
+/// What a type says of itself beside its fields.
+#[derive(Deserialize)]
+struct SchemaData {
+    #[serde(default, rename = "mapType")]
+    map_type: MapType,
+}
+
+/// Whether the parts of an object are written together or apart.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum MapType {
+    #[default]
+    Unsaid,
+    Atomic,
+    Granular,
 }
 
 #[derive(Deserialize)]
@@ -79,9 +98,17 @@ pub(crate) struct Field {
     #[serde(default)]
     pub(crate) inline: bool,
     #[serde(default, rename = "patchStrategy")]
-    patch_strategy: String,
+    pub(crate) patch_strategy: String,
     #[serde(default, rename = "patchMergeKey")]
-    patch_merge_key: Option<String>,
+    pub(crate) patch_merge_key: Option<String>,
+    #[serde(default, rename = "listType")]
+    pub(crate) list_type: String,
+    #[serde(default, rename = "listMapKeys")]
+    pub(crate) list_map_keys: Vec<String>,
+    #[serde(default, rename = "mapType")]
+    pub(crate) map_type: MapType,
+    #[serde(default)]
+    pub(crate) default: Option<Value>,
 }
 
 /// What a field, or an item of a list or map, is made of.
@@ -98,7 +125,7 @@ pub(crate) enum Kind {
 #[derive(Deserialize)]
 pub(crate) struct Named {
     name: String,
-    is: Box<Kind>,
+    pub(crate) is: Box<Kind>,
 }
 
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
@@ -154,6 +181,21 @@ impl Shapes {
     /// What strategic merges need to know of a type.
     pub(crate) fn merging<'s>(&'s self, name: &'s str) -> TypeRef<'s> {
         TypeRef { shapes: self, name }
+    }
+
+    /// A field of a type by its name, those of inlined types included.
+    pub(crate) fn field<'s>(&'s self, type_name: &'s str, name: &str) -> Option<&'s Field> {
+        self.merging(type_name).find(name)
+    }
+
+    /// Whether a type has fields.
+    pub(crate) fn has_fields(&self, type_name: &str) -> bool {
+        self.types.get(type_name).is_some_and(|fields| !fields.is_empty())
+    }
+
+    /// What a type says of whether its fields are written together.
+    pub(crate) fn map_type(&self, type_name: &str) -> MapType {
+        self.schemas.get(type_name).map_or(MapType::Unsaid, |schema| schema.map_type)
     }
 
     /// Conforms an object to the named type; the error is the decoder's message.

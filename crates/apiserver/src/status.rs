@@ -217,6 +217,13 @@ impl Refusal {
         )
     }
 
+    /// An apply that would take what others own; each cause says with whom, and on which path.
+    pub(crate) fn apply_conflict(message: String, causes: Vec<(String, String)>) -> Self {
+        let cause = |(message, field)| Cause { reason: "FieldManagerConflict", message, field };
+        let details = Details { causes: causes.into_iter().map(cause).collect(), ..Details::default() };
+        Self::new(409, "Conflict", message).about(details)
+    }
+
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }

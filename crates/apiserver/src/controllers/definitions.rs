@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::Ground;
 use super::follow::Follower;
-use crate::collection::{Collection, Location, UpdateRequest};
+use crate::collection::{Author, Collection, Location, UpdateRequest};
 use crate::crd::{self, serve};
 use crate::object::{Canonical, Meta, Object, parse};
-use crate::options::{DeleteOptions, Effect};
+use crate::options::DeleteOptions;
 use crate::registry::Subresource;
 use crate::status::Answer;
 use crate::times;
@@ -72,7 +72,7 @@ async fn report(
     acceptance: &serve::Acceptance,
 ) -> Answer<()> {
     let now = times::seconds(ground.server.clock.now());
-    let request = UpdateRequest { effect: Effect::Keep, subresource: Some(Subresource::Status) };
+    let request = UpdateRequest::by(Author::SERVER, Some(Subresource::Status));
     let outcome = definitions
         .update(at, request, |old| {
             let mut object = old.cloned().unwrap_or_default();
@@ -122,7 +122,7 @@ async fn empty(ground: &Ground, name: &str) -> Answer<bool> {
 }
 
 async fn release(definitions: &Collection<'_>, at: Location<'_>) -> Answer<()> {
-    let request = UpdateRequest { effect: Effect::Keep, subresource: None };
+    let request = UpdateRequest::by(Author::SERVER, None);
     let outcome = definitions
         .update(at, request, |old| {
             let mut object: Object = old.cloned().unwrap_or_default();

@@ -14,10 +14,10 @@ use serde_json::Value;
 
 use super::Ground;
 use super::follow::{Follower, Seen};
-use crate::collection::{Collection, Location, Stored, UpdateRequest};
+use crate::collection::{Author, Collection, Location, Stored, UpdateRequest};
 use crate::meta::{FOREGROUND, ORPHAN};
 use crate::object::{Meta, Object, Owner, parse};
-use crate::options::{DeleteOptions, Effect, Preconditions, Propagation};
+use crate::options::{DeleteOptions, Preconditions, Propagation};
 use crate::registry::Resource;
 use crate::status::Answer;
 
@@ -314,7 +314,7 @@ impl Collector {
 
     async fn change(&self, node: &Node, change: impl Fn(&mut Object, &str), uid: &str) -> Answer<()> {
         let Some(collection) = self.collection(node.kind) else { return Ok(()) };
-        let request = UpdateRequest { effect: Effect::Keep, subresource: None };
+        let request = UpdateRequest::by(Author::CONTROLLERS, None);
         let outcome = collection
             .update(location(&node.path), request, |old| {
                 let mut object = old.cloned().unwrap_or_default();

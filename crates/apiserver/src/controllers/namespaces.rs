@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::Ground;
 use super::follow::{Follower, Seen};
-use crate::collection::{Collection, Location, UpdateRequest};
+use crate::collection::{Author, Collection, Location, UpdateRequest};
 use crate::object::{Meta, Object, lookup, parse};
-use crate::options::{DeleteOptions, Effect};
+use crate::options::DeleteOptions;
 use crate::registry::Subresource;
 use crate::status::Answer;
 use crate::times;
@@ -92,7 +92,7 @@ async fn empty(ground: &Ground, namespace: &str) -> Answer<Outcome> {
         report(ground, &namespaces, at, &remains).await?;
         return Ok(Outcome::Waiting);
     }
-    let request = UpdateRequest { effect: Effect::Keep, subresource: Some(Subresource::Finalize) };
+    let request = UpdateRequest::by(Author::CONTROLLERS, Some(Subresource::Finalize));
     namespaces
         .update(at, request, |old| {
             let mut object = old.cloned().unwrap_or_default();
@@ -155,7 +155,7 @@ async fn report(
 ) -> Answer<()> {
     let now = times::seconds(ground.server.clock.now());
     let conditions = conditions(remains);
-    let request = UpdateRequest { effect: Effect::Keep, subresource: Some(Subresource::Status) };
+    let request = UpdateRequest::by(Author::CONTROLLERS, Some(Subresource::Status));
     namespaces
         .update(at, request, |old| {
             let mut object = old.cloned().unwrap_or_default();

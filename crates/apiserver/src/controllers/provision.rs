@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::Ground;
 use super::follow::{Follower, Seen};
-use crate::collection::{Collection, Location, UpdateRequest};
+use crate::collection::{Author, Collection, Location, UpdateRequest};
 use crate::object::{Meta, Object, parse};
 use crate::options::Effect;
 use crate::registry::Resource;
@@ -85,7 +85,7 @@ async fn ensure(ground: &Ground, resource: &Resource, provision: &Provision, nam
     let outcome = match collection.find(at) {
         Some(stored) if is_kept(provision, &parse(stored.value())) => return,
         Some(_) => {
-            let request = UpdateRequest { effect: Effect::Keep, subresource: None };
+            let request = UpdateRequest::by(Author::CONTROLLERS, None);
             collection
                 .update(at, request, |old| {
                     let mut object = old.cloned().unwrap_or_default();
@@ -96,7 +96,11 @@ async fn ensure(ground: &Ground, resource: &Resource, provision: &Provision, nam
                 })
                 .await
         }
-        None => collection.create(namespace, new_object(provision, namespace), Effect::Keep).await,
+        None => {
+            collection
+                .create(namespace, new_object(provision, namespace), Effect::Keep, Author::CONTROLLERS)
+                .await
+        }
     };
     match outcome {
         Ok(_) => {}

@@ -219,15 +219,21 @@ fn prepare_update(object: &mut Object, change: Change<'_>) {
         change.keep(object, "status");
         return;
     }
-    // All but the status stays as it is stored.
+    // All but the status, and who wrote it, stays as it is stored.
     let status = object.remove("status");
     let revision = object.meta_str("resourceVersion").to_owned();
+    let managers = object.meta_mut().remove("managedFields");
     *object = change.old.cloned().unwrap_or_default();
     object.remove("status");
     if let Some(status) = status {
         object.insert("status".into(), status);
     }
-    object.meta_mut().insert("resourceVersion".into(), revision.into());
+    let meta = object.meta_mut();
+    meta.insert("resourceVersion".into(), revision.into());
+    match managers {
+        Some(managers) => meta.insert("managedFields".into(), managers),
+        None => meta.remove("managedFields"),
+    };
 }
 
 fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {

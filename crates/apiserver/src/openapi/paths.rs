@@ -143,6 +143,7 @@ fn patch_body(resource: &Resource) -> Value {
     if matches!(resource.typing, Typing::Builtin(_)) {
         kinds.push("application/strategic-merge-patch+json");
     }
+    kinds.push("application/apply-patch+yaml");
     for kind in kinds {
         content.insert(kind.into(), json!({"schema": {"type": "object"}}));
     }

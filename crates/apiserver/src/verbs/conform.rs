@@ -2,7 +2,7 @@
 //! and what is odd about it.
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Call;
 use crate::decode::{Decoded, Expected, decode, from_protobuf, key_paths};
@@ -181,7 +181,13 @@ fn conform_with(
     check_kind(registry, resource, &mut object)?;
     let unfit =
         |why: String| Misfit::Unfit { kind: resource.kind.clone(), version: resource.version.clone(), why };
-    let conformed = resource.conform(object).map_err(unfit)?;
+    // That nobody owns anything is said by an empty list, which the shape would drop.
+    let disowned =
+        object.meta().and_then(|meta| meta.get("managedFields")).is_some_and(|list| *list == json!([]));
+    let mut conformed = resource.conform(object).map_err(unfit)?;
+    if disowned {
+        conformed.object.meta_mut().insert("managedFields".into(), json!([]));
+    }
     oddities.extend(conformed.unknown.into_iter().map(|path| Oddity { path, what: What::Unknown }));
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
@@ -196,7 +202,10 @@ fn conform_with(
     if !resource.is_view() || matches!(resource.typing, Typing::Custom(_)) {
         return Ok(Conformed { object: stored, warnings });
     }
-    let conformed = resource.conform_stored(stored).map_err(unfit)?;
+    let mut conformed = resource.conform_stored(stored).map_err(unfit)?;
+    if disowned {
+        conformed.object.meta_mut().insert("managedFields".into(), json!([]));
+    }
     Ok(Conformed { object: conformed.object, warnings })
 }
 

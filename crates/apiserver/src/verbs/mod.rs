@@ -1,6 +1,7 @@
 //! The verbs: from a request on a resource to its answer. Each decodes what the client sent, lets the collection
 //! decide, and renders the outcome in the form that the client accepts.
 
+mod apply;
 mod conform;
 mod delete;
 mod json_patch;
@@ -22,7 +23,7 @@ use crate::body::Body;
 use crate::collection::{Collection, Location};
 use crate::decode::{Expected, decode_expected, read_body};
 use crate::identity::Identity;
-use crate::negotiate::{self, Accepted, Content, Convertible, Encoding, Form, Many};
+use crate::negotiate::{self, Accepted, Content, Convertible, Encoding, Form, Many, PatchKind};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions, WriteVerb};
 use crate::registry::{Resource, Subresource, Typing};
 use crate::request::Query;
@@ -65,6 +66,12 @@ impl Call {
         self.cluster.registry(&self.server).find(group, version, plural).is_some()
     }
 
+    /// Who writes: whom the client names, else what it calls itself.
+    fn manager(&self, options: &WriteOptions) -> String {
+        let agent = self.parts.headers.get(http::header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+        options.manager(agent.unwrap_or_default())
+    }
+
     fn accepted(&self) -> Answer<Accepted> {
         negotiate::accept(&self.parts.headers, Convertible::Yes)
     }
@@ -95,14 +102,14 @@ where
             let content = negotiate::content(&call.parts.headers, &Typing::Builtin("autoscaling/v1.Scale"))?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, WriteVerb::Update)?;
-            scale::update(&call, content, &bytes, scale::Wanted::Whole, options, accepted).await
+            scale::update(&mut call, content, &bytes, scale::Wanted::Whole, options, accepted).await
         }
         (Method::PATCH, true, Some(Subresource::Scale)) => {
             let kind = negotiate::patch_kind(&call.parts.headers, &Typing::Builtin("autoscaling/v1.Scale"))?;
             let bytes = read_body(body).await?;
-            let options = WriteOptions::read(&call.query, WriteVerb::Patch)?;
+            let options = WriteOptions::read(&call.query, patch_verb(kind))?;
             let content = Content::Text(Encoding::Json);
-            scale::update(&call, content, &bytes, scale::Wanted::Patched(kind), options, accepted).await
+            scale::update(&mut call, content, &bytes, scale::Wanted::Patched(kind), options, accepted).await
         }
         (Method::GET | Method::HEAD, false, None) => {
             let options = ListOptions::read(&call.query)?;
@@ -127,8 +134,11 @@ where
         (Method::PATCH, true, None | Some(Subresource::Status)) => {
             let kind = negotiate::patch_kind(&call.parts.headers, &call.resource.typing)?;
             let bytes = read_body(body).await?;
-            let options = WriteOptions::read(&call.query, WriteVerb::Patch)?;
-            patch::patch(&mut call, kind, &bytes, options, subresource, accepted).await
+            let options = WriteOptions::read(&call.query, patch_verb(kind))?;
+            match kind {
+                PatchKind::Apply => apply::apply(&mut call, &bytes, options, subresource, accepted).await,
+                kind => patch::patch(&mut call, kind, &bytes, options, subresource, accepted).await,
+            }
         }
         (Method::DELETE, named, None) if named || can_be_emptied(&call) => {
             let options = delete_options(&call, body).await?;
@@ -140,6 +150,10 @@ where
         }
         _ => Err(Refusal::method_not_allowed()),
     }
+}
+
+fn patch_verb(kind: PatchKind) -> WriteVerb {
+    if kind == PatchKind::Apply { WriteVerb::Apply } else { WriteVerb::Patch }
 }
 
 /// Metadata of one object can be asked of one object, and a list of it only of a list. A watch is of single objects.

@@ -9,7 +9,7 @@ use super::conform::{Conformed, conform};
 use super::write::{check_name, settle_namespace};
 use super::{Call, json_patch, render};
 use crate::body::Body;
-use crate::collection::UpdateRequest;
+use crate::collection::{Absent, Author, UpdateRequest};
 use crate::decode::decode;
 use crate::field::FieldError;
 use crate::negotiate::{Accepted, Encoding, PatchKind};
@@ -43,7 +43,9 @@ pub(super) async fn patch(
     if call.collection().find(at).is_none() {
         return Err(Refusal::not_found(call.resource.qualified(), at.name));
     }
-    let request = UpdateRequest { effect: options.effect, subresource };
+    let manager = call.manager(&options);
+    let author = Author::Manager(&manager);
+    let request = UpdateRequest { effect: options.effect, subresource, author, absent: Absent::ByKind };
     let written = call
         .collection()
         .update(at, request, |old| {
@@ -112,7 +114,7 @@ fn read_patch(kind: PatchKind, bytes: &Bytes) -> Answer<(Patch, Vec<String>)> {
         (PatchKind::Merge, merge @ Value::Object(_)) => Ok(Patch::Merge(merge)),
         (PatchKind::Strategic, Value::Object(patch)) => Ok(Patch::Strategic(patch)),
         (PatchKind::Merge, Value::Null) => Err(Refusal::bad_request("Invalid JSON Patch")),
-        (PatchKind::Merge | PatchKind::Strategic, _) => Err(bad(format!(
+        (PatchKind::Merge | PatchKind::Strategic | PatchKind::Apply, _) => Err(bad(format!(
             "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         ))),
     };
@@ -139,7 +141,7 @@ fn apply(patch: &Patch, typing: &Typing, object: Object) -> Answer<Object> {
 }
 
 /// The uid in a patch is a change, not a condition: one that nobody can make.
-fn check_uid(call: &Call, object: &Object, old: &Object) -> Answer<()> {
+pub(super) fn check_uid(call: &Call, object: &Object, old: &Object) -> Answer<()> {
     if object.uid().is_empty() || object.uid() == old.uid() {
         return Ok(());
     }

@@ -4,12 +4,14 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
+use super::apply::Applied;
 use super::{Call, render};
 use crate::body::Body;
-use crate::collection::UpdateRequest;
+use crate::collection::{Absent, Author, UpdateRequest};
 use crate::crd::Scale;
 use crate::decode::{Expected, decode_expected};
 use crate::field::FieldError;
+use crate::managed::{Endpoint, Scaled};
 use crate::negotiate::{Accepted, Content, PatchKind};
 use crate::object::{Meta, Object, lookup, set};
 use crate::options::WriteOptions;
@@ -17,6 +19,7 @@ use crate::registry::Typing;
 use crate::selector::LabelSelector;
 use crate::shape::BUILTINS;
 use crate::status::{Answer, Qualified, Refusal};
+use crate::times;
 
 const KIND: Qualified<'static> = Qualified { group: "autoscaling", name: "Scale" };
 const SCALE: Expected<'static> = Expected { api_version: "autoscaling/v1", kind: "Scale" };
@@ -40,19 +43,22 @@ pub(super) enum Wanted {
 }
 
 pub(super) async fn update(
-    call: &Call,
+    call: &mut Call,
     content: Content,
     bytes: &Bytes,
     wanted: Wanted,
     options: WriteOptions,
     accepted: Accepted,
 ) -> Answer<Response<Body>> {
-    let sent = decode_expected(bytes, content, SCALE).map_err(Refusal::bad_request)?.value;
-    if let Wanted::Whole = wanted {
-        check_claim(&sent)?;
-    }
+    let wish = Wish::read(content, bytes, &wanted)?;
+    let manager = call.manager(&options);
     let paths = paths(call)?;
-    let request = UpdateRequest { effect: options.effect, subresource: None };
+    let request = UpdateRequest {
+        effect: options.effect,
+        subresource: None,
+        author: Author::Recorded,
+        absent: Absent::ByKind,
+    };
     let written = call
         .collection()
         .update(call.location()?, request, |old| {
@@ -61,19 +67,21 @@ pub(super) async fn update(
                 return Err(Refusal::not_found(call.resource.qualified(), name));
             };
             let object = call.resource.to_served(old.clone());
-            let scale = match &wanted {
-                Wanted::Whole => sent.clone(),
-                Wanted::Patched(kind) => patched(document(paths, &object), *kind, &sent)?,
-            };
+            let scale = scaled(call, paths, &object, &wish, &manager, &options)?;
             let mut object = call.resource.to_stored(object);
             // The rules of a custom kind judge the count where it stands.
             if let Typing::Builtin(_) = call.resource.typing {
                 check_count(&scale)?;
             }
             apply(paths, &scale, &mut object)?;
+            record(call, paths, &scale, &mut object);
             Ok(object)
         })
         .await?;
+    if let Wish::Applied(applied) = &wish {
+        call.warnings.add(applied.judge(options.validation)?);
+    }
+    let paths = self::paths(call)?;
     let object = call.resource.to_served(crate::object::parse(&written.bytes));
     Ok(answer(&document(paths, &object), accepted))
 }
@@ -94,6 +102,89 @@ fn check_claim(sent: &Value) -> Answer<()> {
         None => format!("no kind {kind:?} is registered for version {api_version:?}"),
     };
     Err(Refusal::bad_request(format!("{kind} in version {version:?} cannot be handled as a Scale: {why}")))
+}
+
+/// What the client sent, read.
+enum Wish {
+    Whole(Value),
+    Patched(PatchKind, Value),
+    Applied(Applied),
+}
+
+impl Wish {
+    fn read(content: Content, bytes: &Bytes, wanted: &Wanted) -> Answer<Self> {
+        let sent = || Ok(decode_expected(bytes, content, SCALE).map_err(Refusal::bad_request)?.value);
+        Ok(match wanted {
+            Wanted::Whole => {
+                let scale = sent()?;
+                check_claim(&scale)?;
+                Self::Whole(scale)
+            }
+            Wanted::Patched(PatchKind::Apply) => Self::Applied(Applied::read(bytes)?),
+            Wanted::Patched(kind) => Self::Patched(*kind, sent()?),
+        })
+    }
+}
+
+/// The scale that the client wants, with who owns its count.
+fn scaled(
+    call: &Call,
+    paths: &Scale,
+    object: &Object,
+    wish: &Wish,
+    manager: &str,
+    options: &WriteOptions,
+) -> Answer<Value> {
+    let registry = || call.cluster.registry(&call.server);
+    let endpoint = Endpoint::scale(times::seconds(call.server.clock.now()), &registry);
+    let mut live = document(paths, object);
+    let count = paths.spec_replicas.fields().unwrap_or_default();
+    let place = Scaled { api_version: &call.resource.api_version(), count: &count };
+    let entries = place.to_scale(entries(object));
+    if let Value::Object(live) = &mut live
+        && !entries.is_empty()
+    {
+        live.meta_mut().insert("managedFields".into(), entries.into());
+    }
+    let shaped = |value: Value| match value {
+        Value::Object(scale) => {
+            BUILTINS.conform("autoscaling/v1.Scale", scale).map(|conformed| conformed.object)
+        }
+        _ => Err("a Scale must be an object".to_owned()),
+    };
+    let new = match wish {
+        Wish::Applied(applied) => {
+            let merged = super::apply::merged(&endpoint, Some(&live), &applied.object, options)?;
+            return shaped(merged).map(Value::Object).map_err(Refusal::bad_request);
+        }
+        Wish::Whole(sent) => shaped(sent.clone()).map_err(Refusal::bad_request)?,
+        Wish::Patched(kind, patch) => {
+            shaped(patched(live.clone(), *kind, patch)?).map_err(Refusal::misfit_after_patch)?
+        }
+    };
+    let mut new = Value::Object(new);
+    for (key, value) in [("apiVersion", "autoscaling/v1"), ("kind", "Scale")] {
+        set(&mut new, key, value);
+    }
+    endpoint.record(Some(&live), &mut new, manager);
+    Ok(new)
+}
+
+fn entries(object: &Object) -> &[Value] {
+    let entries = object.meta().and_then(|meta| meta.get("managedFields")).and_then(Value::as_array);
+    entries.map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Who owns the count of the scale owns the field of the object where it stands.
+fn record(call: &Call, paths: &Scale, scale: &Value, object: &mut Object) {
+    let count = paths.spec_replicas.fields().unwrap_or_default();
+    let place = Scaled { api_version: &call.resource.api_version(), count: &count };
+    let owned = scale.as_object().map(entries).unwrap_or_default();
+    let merged = place.to_object(entries(object), owned);
+    match merged.is_empty() {
+        true => object.meta_mut().remove("managedFields"),
+        false => object.meta_mut().insert("managedFields".into(), merged.into()),
+    };
 }
 
 fn paths(call: &Call) -> Answer<&Scale> {

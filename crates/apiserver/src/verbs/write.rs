@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 use super::conform::{Conformed, read_object};
 use super::{Call, render};
 use crate::body::Body;
-use crate::collection::UpdateRequest;
+use crate::collection::{Absent, Author, UpdateRequest};
 use crate::negotiate::{Accepted, Content};
 use crate::object::{Meta, Object};
 use crate::options::WriteOptions;
@@ -26,7 +26,9 @@ pub(super) async fn create(
         return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
     }
     settle_namespace(call, &mut object)?;
-    let written = call.collection().create(&call.namespace, object, options.effect).await?;
+    let manager = call.manager(&options);
+    let author = Author::Manager(&manager);
+    let written = call.collection().create(&call.namespace, object, options.effect, author).await?;
     call.warnings.add(written.warnings);
     render::one(call, StatusCode::CREATED, &written.bytes, accepted)
 }
@@ -42,7 +44,9 @@ pub(super) async fn update(
     let Conformed { object, warnings } = read_object(call, content, bytes, options.validation)?;
     call.warnings.add(warnings);
     check_name(call, &object)?;
-    let request = UpdateRequest { effect: options.effect, subresource };
+    let manager = call.manager(&options);
+    let author = Author::Manager(&manager);
+    let request = UpdateRequest { effect: options.effect, subresource, author, absent: Absent::ByKind };
     let written = call
         .collection()
         .update(call.location()?, request, |_| {
