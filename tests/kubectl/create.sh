@@ -46,6 +46,10 @@ k -n $NS create deployment sleeper --image=example.com/web:1 -- sleep 1h
 k -n $NS create deployment Web --image=example.com/web:1
 k -n $NS get deployment web two sleeper -o yaml
 
+k -n $NS get cm files -o yaml --show-managed-fields
+k -n $NS get quota small -o yaml --show-managed-fields
+k -n $NS get deployment two -o yaml --show-managed-fields
+
 k -n $NS create job once --image=example.com/job:1 -- run --fast
 k -n $NS create cronjob nightly --image=example.com/job:1 --schedule='0 3 * * *' -- run
 k -n $NS create cronjob odd --image=example.com/job:1 --schedule=never

@@ -73,7 +73,11 @@ impl Call {
     }
 
     fn accepted(&self) -> Answer<Accepted> {
-        negotiate::accept(&self.parts.headers, Convertible::Yes)
+        let convertible = match self.resource.typing {
+            Typing::Builtin(_) => Convertible::Yes,
+            Typing::Custom(_) => Convertible::Custom,
+        };
+        negotiate::accept(&self.parts.headers, convertible)
     }
 }
 

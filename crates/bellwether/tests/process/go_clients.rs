@@ -11,7 +11,7 @@ use crate::server::{Server, bellwether, run, up};
 
 const BUILD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/go/build");
 /// What needs nothing but Kubernetes.
-const CLIENTS: [&str; 2] = ["typed", "manager"];
+const CLIENTS: [&str; 3] = ["typed", "manager", "apply"];
 
 #[test]
 fn go_clients_beat_on_this_server() {
