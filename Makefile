@@ -7,8 +7,8 @@ CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
 up: ## everything on this machine
 	cargo run --release -- up
 
-deps: ## what the tests need: packages, real Kubernetes, etcd and Go clients built from source, definitions of others, Schemathesis, once
-	scripts/deps && tests/kube/build >/dev/null && tests/kube/crds >/dev/null && tests/go/build >/dev/null && tests/schemathesis/install >/dev/null
+deps: ## what the tests need: packages, real Kubernetes, etcd and Go clients built from source, definitions of others, Python's client, Schemathesis, once
+	scripts/deps && tests/kube/build >/dev/null && tests/kube/crds >/dev/null && tests/go/build >/dev/null && tests/python/install >/dev/null && tests/schemathesis/install >/dev/null
 
 test: deps ## every test, also against real Kubernetes
 	KUBEBUILDER_ASSETS="$$(tests/kube/build)" BELLWETHER_CRDS="$$(tests/kube/crds)" BELLWETHER_SCHEMATHESIS="$$(tests/schemathesis/install)" scripts/test

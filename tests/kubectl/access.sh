@@ -60,8 +60,18 @@ sh_ 'kubectl create token robot | cut -d. -f2 | wc -l'
 k create token robot --duration=1m
 k create token nobody
 k create token robot --bound-object-kind=Secret --bound-object-name=none
-sh_ 'T=$(kubectl create token robot); kubectl auth whoami --token=$T -o jsonpath="{.status.userInfo.username} {.status.userInfo.groups}"'
-sh_ 'T=$(kubectl create token robot); kubectl get secrets --token=$T'
+# A token alone: whoever also shows a certificate is whom that names.
+kubectl config view --raw -o json | TOKEN=$(kubectl create token robot) python3 -c '
+import json, os, sys
+config = json.load(sys.stdin)
+config["users"][0]["user"] = {"token": os.environ["TOKEN"]}
+json.dump(config, open("robot.kubeconfig", "w"))'
+k --kubeconfig=robot.kubeconfig auth whoami -o jsonpath='{.status.userInfo.username} {.status.userInfo.groups}'
+k --kubeconfig=robot.kubeconfig get configmaps
+k --kubeconfig=robot.kubeconfig get secrets
+k delete serviceaccount robot
+sed -i 's/"token": "e/"token": "x/' robot.kubeconfig
+k --kubeconfig=robot.kubeconfig get configmaps
 
 cat >cm.yaml <<'Y'
 apiVersion: v1
@@ -123,7 +133,6 @@ k apply --server-side -f deployment.yaml
 k label deployment web touched=yes
 managers deployment/web
 sh_ 'printf "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared, managedFields: [{manager: x}]}\n" | kubectl apply --server-side -f -'
-sh_ 'printf "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared}\nodd: 1\n" | kubectl apply --server-side -f -'
 
 k delete clusterrolebinding access-session
 k delete clusterrole access-session access-session-urls access-session-sum

@@ -7,6 +7,8 @@ use crate::status::{Answer, Refusal};
 
 /// The media types an answer can have, as refusals list them.
 const ANSWERS: [&str; 2] = ["application/json", "application/yaml"];
+/// What bodies can be written in besides.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// The form an object takes in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,8 @@ fn ranges(headers: &HeaderMap) -> Vec<Range<'_>> {
 pub(crate) enum Convertible {
     /// Objects: Table and PartialObjectMetadata are served.
     Yes,
+    /// Objects of custom kinds: the same, but who takes none of it is told so in other words.
+    Custom,
     /// Documents and reviews: only as they are.
     No,
 }
@@ -114,8 +118,9 @@ pub(crate) fn accept(headers: &HeaderMap, convertible: Convertible) -> Answer<Ac
     if ranges.is_empty() {
         return Ok(Accepted::JSON);
     }
+    let known = |range: &Range<'_>| range.media == PROTOBUF || encoding_of(range.media).is_some();
     ranges.iter().find_map(|range| accept_range(range, convertible)).ok_or_else(|| {
-        match ranges.iter().any(|range| encoding_of(range.media).is_some()) {
+        match convertible == Convertible::Custom || ranges.iter().any(known) {
             true => Refusal::not_acceptable(&ANSWERS),
             false => Refusal::no_representation(&ANSWERS),
         }
@@ -140,10 +145,11 @@ fn accept_range(range: &Range<'_>, convertible: Convertible) -> Option<Accepted>
                 (Some("meta.k8s.io"), Some("v1beta1")) => MetaVersion::V1Beta1,
                 _ => return None,
             };
-            match (form, convertible) {
-                ("Table", Convertible::Yes) => Form::Table(version),
-                ("PartialObjectMetadata", Convertible::Yes) => Form::Metadata(version, Many::One),
-                ("PartialObjectMetadataList", Convertible::Yes) => Form::Metadata(version, Many::List),
+            match form {
+                _ if convertible == Convertible::No => return None,
+                "Table" => Form::Table(version),
+                "PartialObjectMetadata" => Form::Metadata(version, Many::One),
+                "PartialObjectMetadataList" => Form::Metadata(version, Many::List),
                 _ => return None,
             }
         }
@@ -178,7 +184,6 @@ pub(crate) enum Content {
 
 /// The form of a request body; protobuf needs the numbers of fields, which only built-in kinds have.
 pub(crate) fn content(headers: &HeaderMap, typing: &Typing) -> Answer<Content> {
-    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     let builtin = matches!(typing, Typing::Builtin(_));
     match media_type(headers) {
         "" | "application/json" => Ok(Content::Text(Encoding::Json)),

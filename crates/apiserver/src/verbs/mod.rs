@@ -76,8 +76,12 @@ impl Call {
     }
 
     fn accepted(&self) -> Answer<Accepted> {
-        let kept = self.resource.review.is_none();
-        negotiate::accept(&self.parts.headers, if kept { Convertible::Yes } else { Convertible::No })
+        let convertible = match (self.resource.review, &self.resource.typing) {
+            (Some(_), _) => Convertible::No,
+            (None, Typing::Builtin(_)) => Convertible::Yes,
+            (None, Typing::Custom(_)) => Convertible::Custom,
+        };
+        negotiate::accept(&self.parts.headers, convertible)
     }
 
     /// Whether the author of a change may make it, beyond what the path says: whoever makes something new, by whatever

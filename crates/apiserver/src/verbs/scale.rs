@@ -116,9 +116,9 @@ impl Wish {
         let sent = || Ok(decode_expected(bytes, content, SCALE).map_err(Refusal::bad_request)?.value);
         Ok(match wanted {
             Wanted::Whole => {
-                let sent: Value = sent()?;
-                check_claim(&sent)?;
-                Self::Whole(sent)
+                let scale = sent()?;
+                check_claim(&scale)?;
+                Self::Whole(scale)
             }
             Wanted::Patched(PatchKind::Apply) => Self::Applied(Applied::read(bytes)?),
             Wanted::Patched(kind) => Self::Patched(*kind, sent()?),

@@ -155,7 +155,7 @@ pub(crate) const BULLETS: &[Bullet] = &[
             "protobuf::options_of_a_deletion_come_in_protobuf_for_every_kind",
             "protobuf::a_kind_is_that_of_the_path_unless_another_is_said",
             "protobuf::a_scale_comes_in_protobuf",
-            "protobuf::custom_kinds_are_not_read_from_protobuf",
+            "protobuf::custom_kinds_are_not_read_from_protobuf_nor_written",
             "protobuf::answers_are_json_also_for_those_who_prefer_protobuf",
         ],
     ),

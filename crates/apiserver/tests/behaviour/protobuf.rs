@@ -14,7 +14,7 @@ cases! { "protobuf":
     options_of_a_deletion_come_in_protobuf_for_every_kind,
     a_kind_is_that_of_the_path_unless_another_is_said,
     a_scale_comes_in_protobuf,
-    custom_kinds_are_not_read_from_protobuf,
+    custom_kinds_are_not_read_from_protobuf_nor_written,
     answers_are_json_also_for_those_who_prefer_protobuf,
 }
 
@@ -83,7 +83,7 @@ async fn an_object_in_protobuf_is_the_same_as_in_json(cluster: &Cluster) {
 
 async fn cluster_scoped_objects_and_definitions_come_in_protobuf(cluster: &Cluster) {
     let name = cluster.namespace().await;
-    let sent = body("v1", "Namespace", field(1, field(1, format!("{name}-other"))));
+    let sent = body("v1", "Namespace", field(1, field(1, format!("other-{name}"))));
     let namespace = send(cluster, Method::POST, "/api/v1/namespaces", sent).await.expect(201);
     assert_eq!(namespace["status"]["phase"], "Active");
 
@@ -240,7 +240,7 @@ async fn defined(cluster: &Cluster, group: &str) {
     cluster.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await.expect(201);
 }
 
-async fn custom_kinds_are_not_read_from_protobuf(cluster: &Cluster) {
+async fn custom_kinds_are_not_read_from_protobuf_nor_written(cluster: &Cluster) {
     let namespace = cluster.namespace().await;
     let group = format!("{namespace}.example.com");
     defined(cluster, &group).await;
@@ -265,6 +265,12 @@ async fn custom_kinds_are_not_read_from_protobuf(cluster: &Cluster) {
         send(cluster, Method::DELETE, &at, body("v1", "DeleteOptions", options("another", &[]))).await;
     refused.refused(409, "Conflict");
     send(cluster, Method::DELETE, &at, body("v1", "DeleteOptions", options("", &[]))).await.expect(200);
+    for accept in ["text/html", "application/json;as=Odd;v=v1;g=meta.k8s.io"] {
+        let refused = cluster.send(Call::get(&widgets).accept(accept)).await;
+        refused
+            .refused(406, "NotAcceptable")
+            .says("only the following media types are accepted: application/json, application/yaml");
+    }
     let definition = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{group}");
     cluster.send(Call::delete(definition)).await.expect(200);
 }
@@ -279,6 +285,7 @@ async fn answers_are_json_also_for_those_who_prefer_protobuf(cluster: &Cluster) 
     let only = cluster.send(Call::get(at).accept(PROTOBUF)).await;
     assert_eq!(only.status, Difference::NoProtobuf.expect(cluster, 200, 406));
     if !cluster.is_kubernetes() {
-        only.refused(406, "NotAcceptable").says("application/json, application/yaml");
+        only.refused(406, "NotAcceptable")
+            .says("only the following media types are accepted: application/json, application/yaml");
     }
 }

@@ -17,6 +17,11 @@ fn objects_look_the_same_to_kubectl_on_both_servers() {
 }
 
 #[test]
+fn what_kubectl_makes_itself_looks_the_same_on_both_servers() {
+    compare("create");
+}
+
+#[test]
 fn workloads_look_the_same_to_kubectl_on_both_servers() {
     compare("workloads");
 }

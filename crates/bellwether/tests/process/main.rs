@@ -24,6 +24,8 @@ mod masks;
 mod page;
 #[cfg(feature = "real-kubernetes")]
 mod pages;
+#[cfg(feature = "real-kubernetes")]
+mod python_client;
 mod server;
 mod start;
 mod stop;
