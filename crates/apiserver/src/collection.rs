@@ -363,6 +363,9 @@ impl Collection<'_> {
         fn annotations(object: &Object) -> Option<&Value> {
             object.meta().and_then(|meta| meta.get("annotations"))
         }
+        if subresource == Some(Subresource::Status) {
+            return false;
+        }
         let apart = subresource.is_some() || self.resource.subresources.contains(&Subresource::Status);
         let status = !apart && object.get("status") != old.get("status");
         match self.resource.rules.generations {

@@ -40,6 +40,12 @@ pub(super) fn deployment(resource: Resource) -> Resource {
         rules: Rules {
             default: |object, _| default(object, DEPLOYMENT, "spec.strategy", DEPLOYMENT_ROLLS),
             generations: Generations::ContentAndAnnotations,
+            prepare_update: |object, change| {
+                keep_status_apart(object, change);
+                if change.subresource == Some(Subresource::Status) {
+                    change.keep_meta(object, "labels");
+                }
+            },
             validate: validate_deployment,
             ..rules()
         },

@@ -16,7 +16,7 @@ use crate::managed::{Applying, Endpoint, Refused};
 use crate::negotiate::{Accepted, Encoding};
 use crate::object::{Meta, Object};
 use crate::options::{FieldValidation, WriteOptions, parse_revision};
-use crate::registry::{Subresource, Typing};
+use crate::registry::{Change, Subresource, Typing};
 use crate::shape::BUILTINS;
 use crate::status::{Answer, Refusal};
 
@@ -118,6 +118,7 @@ pub(super) async fn apply(
             if let Some(old) = old {
                 check_uid(call, &object, old)?;
             }
+            check_nulls(call, &object, old, subresource)?;
             Ok(object)
         })
         .await?;
@@ -166,6 +167,32 @@ fn shaped(call: &Call, merged: Value) -> Answer<Object> {
     crate::schema::coerce(&mut object, &version.schema)
         .map_err(|error| Refusal::bad_request(error.to_string()))?;
     Ok(call.resource.to_stored(object))
+}
+
+/// Nulls that are applied, or left where all of a list was taken away, are refused where a custom kind allows none; in
+/// what is put or patched they would be as good as nothing.
+fn check_nulls(
+    call: &Call,
+    object: &Object,
+    old: Option<&Object>,
+    subresource: Option<Subresource>,
+) -> Answer<()> {
+    let Typing::Custom(version) = &call.resource.typing else { return Ok(()) };
+    let change = Change { resource: &call.resource, old, subresource };
+    let mut candidate = object.clone();
+    match old {
+        Some(_) => (call.resource.rules.prepare_update)(&mut candidate, change),
+        None if version.status => {
+            candidate.remove("status");
+        }
+        None => {}
+    }
+    let Some(filled) = version.schema.with_misplaced_nulls(&candidate) else { return Ok(()) };
+    let errors = (call.resource.rules.validate)(&filled, change);
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Refusal::invalid(call.resource.qualified_kind(), object.name(), &errors)),
+    }
 }
 
 /// Who names a uid means an object that is there.
