@@ -100,6 +100,7 @@ pub(crate) enum Generations {
     /// Of everything but metadata and status.
     Content,
     ContentAndAnnotations,
+    ContentAndLabels,
 }
 
 /// What a kind allows and how it is prepared and checked. Objects come in their stored form.

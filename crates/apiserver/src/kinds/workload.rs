@@ -80,7 +80,13 @@ pub(super) fn stateful_set(resource: Resource) -> Resource {
         columns: vec![name(), Column::text("Ready", ready), age(), containers(), images()],
         scale: scale(),
         rules: Rules {
-            default: |object, _| default(object, STATEFUL_SET, "spec.updateStrategy", STATEFUL_SET_ROLLS),
+            default: |object, _| {
+                // Who asks for rolling updates and says no more gets no more.
+                let asked = text(object, "spec.updateStrategy.type") == "RollingUpdate"
+                    && lookup(object, "spec.updateStrategy.rollingUpdate").is_none();
+                let rolls = if asked { &[] } else { STATEFUL_SET_ROLLS };
+                default(object, STATEFUL_SET, "spec.updateStrategy", rolls);
+            },
             validate: validate_stateful_set,
             ..rules()
         },
@@ -242,7 +248,7 @@ fn validate_stateful_set(object: &Object, change: Change<'_>) -> Vec<FieldError>
     };
     let mut errors = validate(object, change, "for statefulset");
     if change.old.is_some_and(|old| fixed(old) != fixed(object)) {
-        errors.retain(|error| error.field != "spec.selector");
+        errors.retain(|error| error.field != "spec.selector" || matches!(error.wrong, Wrong::Required));
         let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
         errors.push(FieldError::forbidden("spec", detail));
     }

@@ -134,10 +134,13 @@ impl Owned<'_> {
     }
 }
 
-/// Entries with every time of today as one.
+/// Entries with every time of today as one, and without what Kubernetes' admission adds to pods.
 fn masked(entries: &Value) -> Value {
     let mut entries = entries.clone();
     for entry in entries.as_array_mut().into_iter().flatten() {
+        if let Some(Value::Object(spec)) = entry.pointer_mut("/fieldsV1/f:spec") {
+            spec.retain(|key, _| !["f:priority", "f:preemptionPolicy"].contains(&key.as_str()));
+        }
         if entry["time"].as_str().is_some_and(|time| !time.starts_with("2020-")) {
             entry["time"] = "now".into();
         }
@@ -205,6 +208,11 @@ fn unquote(cause: &mut Value) {
             .split_once("}\": ")
             .or(message.split_once("<patched object>\": "))
             .map(|(_, said)| said.to_owned());
+        cause["message"] = said.into();
+        return;
+    }
+    // Nor what changed in a pod that cannot.
+    if let Some((said, _)) = cause["message"].as_str().and_then(|message| message.split_once("\n@@ ")) {
         cause["message"] = said.into();
         return;
     }

@@ -224,14 +224,16 @@ fn meta(rng: &mut Rng, mut part: Value) -> Value {
     if rng.percent(25) {
         part["metadata"]["annotations"] = some(rng, 60, &[("note", text), ("example.com/more", text)]);
     }
-    if rng.percent(15) {
-        part["metadata"]["finalizers"] =
-            several(rng, json!(["example.com/a", "example.com/b", "example.com/c"]));
+    // Lists that are empty are not kept in metadata, but Kubernetes first writes an object of a custom kind with them.
+    let finalizers = several(rng, json!(["example.com/a", "example.com/b", "example.com/c"]));
+    if rng.percent(15) && finalizers != json!([]) {
+        part["metadata"]["finalizers"] = finalizers;
     }
-    if rng.percent(10) {
-        // Of a kind that nobody knows, so that nobody can tell that they are gone.
-        let owner = |name: &str| json!({"apiVersion": "unknown.example.com/v1", "kind": "Owner", "name": name, "uid": format!("uid-{name}")});
-        part["metadata"]["ownerReferences"] = several(rng, json!([owner("one"), owner("two")]));
+    // Of a kind that nobody knows, so that nobody can tell that they are gone.
+    let owner = |name: &str| json!({"apiVersion": "unknown.example.com/v1", "kind": "Owner", "name": name, "uid": format!("uid-{name}")});
+    let owners = several(rng, json!([owner("one"), owner("two")]));
+    if rng.percent(10) && owners != json!([]) {
+        part["metadata"]["ownerReferences"] = owners;
     }
     part
 }
@@ -613,7 +615,7 @@ fn pod(rng: &mut Rng) -> Value {
 fn pod_status(rng: &mut Rng) -> Value {
     let mut part = json!({"status": some(rng, 50, &[
         ("phase", |rng| rng.one_of(json!(["Pending", "Running"]))),
-        ("podIPs", |rng| several(rng, json!([{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]))),
+        ("message", text),
         ("conditions", |rng| several(rng, json!([
             {"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "False", "reason": "No"},
         ]))),
