@@ -85,6 +85,11 @@ impl Server {
         headers.insert("audit-id", audit_id.clone());
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
 
+        if let (Some(verbs::NewName(name)), Some(object)) =
+            (response.extensions_mut().remove(), &mut noted.object)
+        {
+            set(object, "name", name);
+        }
         let code = response.status().as_u16();
         if let Some(asked) = &noted.asked {
             self.metrics.count(asked, code, begun.elapsed());

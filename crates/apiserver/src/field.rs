@@ -148,7 +148,7 @@ impl FieldError {
         if let Some(value) = &self.value {
             match value {
                 Value::Number(number) => body.push_str(&format!(": {}", Figure::of(number))),
-                value => body.push_str(&format!(": {}", json_text(value))),
+                value => body.push_str(&format!(": {}", shortened(json_text(value)))),
             }
         }
         if !self.detail.is_empty() {
@@ -156,6 +156,17 @@ impl FieldError {
         }
         body
     }
+}
+
+/// How much of a wrong value is quoted back.
+const QUOTED: usize = 4 * 1024;
+
+fn shortened(mut text: String) -> String {
+    if text.len() > QUOTED {
+        text.truncate(text.floor_char_boundary(QUOTED));
+        text.push('…');
+    }
+    text
 }
 
 impl std::fmt::Display for FieldError {

@@ -181,6 +181,7 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
     const FIELD: &str = "metadata.ownerReferences";
     let owners = object.meta().and_then(|meta| meta.get("ownerReferences")).and_then(Value::as_array);
     let mut controller: Option<String> = None;
+    let mut several = false;
     for owner in owners.into_iter().flatten() {
         let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
         // `v1` or `group/v1`; anything else has no version.
@@ -202,13 +203,15 @@ fn validate_owners(object: &Object, errors: &mut Vec<FieldError>) {
         if owner.get("controller").and_then(Value::as_bool) == Some(true) {
             let this = format!("{}/{}", text("kind"), text("name"));
             match &controller {
-                Some(first) => errors.push(FieldError::invalid(
-                    FIELD,
-                    owners.cloned().unwrap_or_default(),
-                    format!(
+                // Said once: the error quotes the whole list.
+                Some(_) if several => {}
+                Some(first) => {
+                    several = true;
+                    let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
-                    ),
-                )),
+                    );
+                    errors.push(FieldError::invalid(FIELD, owners.cloned().unwrap_or_default(), detail));
+                }
                 None => controller = Some(this),
             }
         }

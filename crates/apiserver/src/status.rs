@@ -9,6 +9,9 @@ use serde::Serialize;
 use crate::body::Body;
 use crate::field::FieldError;
 
+/// How many things that are wrong with an object are named.
+const CAUSES: usize = 1_000;
+
 /// A refusal on its way to the client. Boxed, because results carry it everywhere.
 #[derive(Clone, Debug)]
 pub struct Refusal(Box<Status>);
@@ -252,11 +255,15 @@ impl Refusal {
 
     pub(crate) fn invalid(kind: Qualified<'_>, name: &str, errors: &[FieldError]) -> Self {
         let mut words: Vec<String> = Vec::new();
-        for error in errors {
+        let mut seen = std::collections::HashSet::new();
+        for error in errors.iter().take(CAUSES) {
             let word = error.to_string();
-            if !words.contains(&word) {
+            if seen.insert(word.clone()) {
                 words.push(word);
             }
+        }
+        if errors.len() > CAUSES {
+            words.push(format!("and {} more", errors.len() - CAUSES));
         }
         let message = match words.as_slice() {
             [one] => format!("{kind} {name:?} is invalid: {one}"),
@@ -265,6 +272,7 @@ impl Refusal {
         let mut details = kind.details(name);
         details.causes = errors
             .iter()
+            .take(CAUSES)
             .map(|error| Cause {
                 reason: error.wrong.reason(),
                 message: error.body(),
@@ -279,7 +287,6 @@ impl Refusal {
         Self::invalid(Qualified { group: "meta.k8s.io", name: kind }, "", errors)
     }
 
-    /// A patch that cannot be applied to this object.
     /// A patch that leaves something that is no object of its kind. The patched object is not quoted back, unlike in
     /// Kubernetes: it may be a Secret.
     pub(crate) fn misfit_after_patch(why: String) -> Self {

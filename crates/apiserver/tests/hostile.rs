@@ -140,3 +140,65 @@ async fn a_pattern_that_others_find_slow_is_quick_here() {
     cluster.post(path, &object).await.refused(422, "Invalid").because("FieldValueInvalid", "spec");
     assert!(started.elapsed() < LONGEST);
 }
+
+/// Objects with as many mistakes as a body can hold: every one is cheap, and all together are as well.
+#[tokio::test]
+async fn no_object_full_of_mistakes_harms_the_server() {
+    let cluster = embedded::in_process().await;
+    let many = |item: Value, count: usize| Value::Array(vec![item; count]);
+    let keyed = |count: usize| -> Value {
+        Value::Object((0..count).map(|number| (format!("!{number}"), json!("x"))).collect())
+    };
+    let pod = |containers: Value| json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"containers": containers}});
+    let role = |rules: Value| json!({"kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "a"}, "rules": rules});
+    let core = |plural: &str| format!("/api/v1/namespaces/default/{plural}");
+    let ports =
+        json!([{"name": "c", "image": "i", "ports": many(json!({"containerPort": 0, "name": "x"}), 60_000)}]);
+    let rows = [
+        ("empty containers", core("pods"), pod(many(json!({}), 200_000))),
+        ("containers of one name", core("pods"), pod(many(json!({"name": "a", "image": "b"}), 60_000))),
+        ("ports of one name", core("pods"), pod(ports)),
+        (
+            "bad keys",
+            core("configmaps"),
+            json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": keyed(150_000)}),
+        ),
+        (
+            "bad labels",
+            core("configmaps"),
+            json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "labels": keyed(150_000)}}),
+        ),
+        (
+            "bad finalizers",
+            core("configmaps"),
+            json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "finalizers": many(json!("x"), 200_000)}}),
+        ),
+        (
+            "bad owners",
+            core("configmaps"),
+            json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "ownerReferences": many(json!({"controller": true}), 100_000)}}),
+        ),
+        (
+            "empty rules",
+            "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles".into(),
+            role(many(json!({}), 200_000)),
+        ),
+        (
+            "unknown fields",
+            core("configmaps"),
+            json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": keyed(150_000)}),
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (what, path, object) in rows {
+        let started = Instant::now();
+        let answer = cluster.post(path, &object).await;
+        let took = started.elapsed();
+        println!("{what}: {} after {took:.1?}, {} bytes", answer.status, answer.body.len());
+        if answer.status >= 500 || took > LONGEST || answer.body.len() > 4 * 1024 * 1024 {
+            wrong.push(format!("{what}: {} after {took:?}, {} bytes", answer.status, answer.body.len()));
+        }
+        is_well(&cluster).await;
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -65,6 +65,9 @@ impl Misfit {
     }
 }
 
+/// How many oddities of one object are named, as in Kubernetes.
+const ODDITIES: usize = 100;
+
 /// Something odd that is no error unless the client asked for it to be one.
 struct Oddity {
     path: String,
@@ -191,6 +194,7 @@ fn conform_with(
         conformed.object.meta_mut().insert("managedFields".into(), json!([]));
     }
     oddities.extend(conformed.unknown.into_iter().map(|path| Oddity { path, what: What::Unknown }));
+    oddities.truncate(ODDITIES);
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
         _ if oddities.is_empty() => Vec::new(),

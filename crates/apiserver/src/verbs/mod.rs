@@ -36,6 +36,7 @@ use crate::status::{Answer, Refusal};
 
 pub(crate) use render::to_yaml;
 pub(crate) use warnings::Warnings;
+pub(crate) use write::NewName;
 
 /// A request on a resource, with everything that is known before its body is read.
 pub(crate) struct Call {

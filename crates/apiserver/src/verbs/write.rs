@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
+use serde::Deserialize;
 
 use super::conform::{Conformed, read_object};
 use super::{Call, render};
@@ -31,7 +32,29 @@ pub(super) async fn create(
     let author = Author::Manager(&manager);
     let written = call.collection().create(&call.namespace, object, options.effect, author).await?;
     call.warnings.add(written.warnings);
-    render::one(call, StatusCode::CREATED, &written.bytes, accepted)
+    let mut response = render::one(call, StatusCode::CREATED, &written.bytes, accepted)?;
+    if call.server.audit.is_kept() {
+        response.extensions_mut().insert(NewName(name_in(&written.bytes)));
+    }
+    Ok(response)
+}
+
+/// The name of what a request made, for those who write down what happened.
+#[derive(Clone)]
+pub(crate) struct NewName(pub(crate) String);
+
+fn name_in(bytes: &[u8]) -> String {
+    #[derive(Default, Deserialize)]
+    struct Named {
+        #[serde(default)]
+        metadata: Name,
+    }
+    #[derive(Default, Deserialize)]
+    struct Name {
+        #[serde(default)]
+        name: String,
+    }
+    serde_json::from_slice::<Named>(bytes).unwrap_or_default().metadata.name
 }
 
 pub(super) async fn update(

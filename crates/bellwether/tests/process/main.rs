@@ -3,6 +3,7 @@
 // Clippy's leave for tests does not reach the functions that tests share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod access;
 mod agent;
 #[cfg(feature = "real-kubernetes")]
 mod agent_rights;
