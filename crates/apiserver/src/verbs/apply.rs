@@ -31,11 +31,9 @@ impl Applied {
     /// Reads the body of an apply: YAML, of which JSON is a part.
     pub(super) fn read(bytes: &Bytes) -> Answer<Self> {
         let bad = |why: String| Refusal::bad_request(format!("error decoding YAML: {why}"));
-        let (value, duplicate) = match decode(bytes, Encoding::Json) {
-            Ok(decoded) => {
-                let key = |path: &String| path.rsplit('.').next().unwrap_or_default().to_owned();
-                (decoded.value, decoded.duplicates.first().map(key))
-            }
+        let (value, oddity) = match decode(bytes, Encoding::Json) {
+            Ok(decoded) if decoded.duplicates.is_empty() => (decoded.value, None),
+            Ok(decoded) => (decoded.value, read_yaml(bytes).map_err(bad)?.1),
             Err(_) => read_yaml(bytes).map_err(bad)?,
         };
         let object = match value {
@@ -48,19 +46,15 @@ impl Applied {
                 )));
             }
         };
-        let words = |key: String| {
-            format!(
-                "error converting YAML to JSON: yaml: unmarshal errors:\n  key {key:?} already set in map"
-            )
-        };
-        Ok(Self { object, oddity: duplicate.map(words) })
+        Ok(Self { object, oddity })
     }
 
     /// What the client is warned of; a refusal, if it wants to be strict.
     pub(super) fn judge(&self, validation: FieldValidation) -> Answer<Option<String>> {
         match (validation, &self.oddity) {
             (FieldValidation::Strict, Some(why)) => {
-                Err(Refusal::bad_request(format!("error strict decoding YAML: {why}")))
+                let lead = "error converting YAML to JSON: yaml: unmarshal errors:";
+                Err(Refusal::bad_request(format!("error strict decoding YAML: {lead}\n  {why}")))
             }
             (FieldValidation::Warn, oddity) => Ok(oddity.clone()),
             _ => Ok(None),
@@ -68,17 +62,21 @@ impl Applied {
     }
 }
 
-/// A YAML document, and a key that stands twice in it; the last counts.
+/// A YAML document, and what is odd about it: of a key that stands twice in an object, the last counts.
 fn read_yaml(bytes: &[u8]) -> Result<(Value, Option<String>), String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let strict = match serde_saphyr::from_str::<Value>(text) {
+    let error = match serde_saphyr::from_str::<Value>(text) {
         Ok(value) => return Ok((value, None)),
-        Err(error) => error.to_string(),
+        Err(error) => error,
     };
+    let serde_saphyr::Error::DuplicateMappingKey { key, location } = error.without_snippet() else {
+        return Err(error.to_string());
+    };
+    let key = key.as_deref().unwrap_or_default();
+    let oddity = format!("line {}: key {key:?} already set in map", location.line());
     let options = serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins };
-    let value = serde_saphyr::from_str_with_options::<Value>(text, options).map_err(|_| strict.clone())?;
-    let key = strict.split(['`', '"', '\'']).nth(1).unwrap_or_default().to_owned();
-    Ok((value, Some(key)))
+    let value = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    Ok((value, Some(oddity)))
 }
 
 pub(super) async fn apply(

@@ -25,7 +25,7 @@ use crate::decode::{decode, read_body};
 use crate::identity::Identity;
 use crate::negotiate::{self, Accepted, Convertible, Encoding, Form, Many, PatchKind};
 use crate::options::{DeleteOptions, ListOptions, WriteOptions, WriteVerb};
-use crate::registry::{Resource, Subresource, Typing};
+use crate::registry::{Resource, Subresource};
 use crate::request::Query;
 use crate::server::{Cluster, Server};
 use crate::status::{Answer, Refusal};
@@ -105,7 +105,7 @@ where
             scale::update(&mut call, encoding, &bytes, scale::Wanted::Whole, options, accepted).await
         }
         (Method::PATCH, true, Some(Subresource::Scale)) => {
-            let kind = negotiate::patch_kind(&call.parts.headers, &Typing::Builtin("autoscaling/v1.Scale"))?;
+            let kind = negotiate::patch_kind(&call.parts.headers, &call.resource.typing)?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, patch_verb(kind))?;
             scale::update(&mut call, Encoding::Json, &bytes, scale::Wanted::Patched(kind), options, accepted)

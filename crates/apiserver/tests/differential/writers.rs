@@ -187,8 +187,11 @@ pub(crate) fn with_nulls(rng: &mut Rng, mut part: Value) -> Value {
     part
 }
 
+/// A field, and what may stand there.
+type Field = (&'static str, fn(&mut Rng) -> Value);
+
 /// Some of the named fields.
-fn some(rng: &mut Rng, percent: usize, fields: &[(&str, fn(&mut Rng) -> Value)]) -> Value {
+fn some(rng: &mut Rng, percent: usize, fields: &[Field]) -> Value {
     let mut object = Map::new();
     for (name, field) in fields {
         if rng.percent(percent) {
