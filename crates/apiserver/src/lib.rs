@@ -22,6 +22,7 @@
 //!
 //! What it does not do: run anything. There is no kubelet, no scheduler, and no pod ever starts.
 
+mod authors;
 mod body;
 mod cel;
 mod collection;

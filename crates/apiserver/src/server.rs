@@ -13,8 +13,9 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::authors::Author;
 use crate::body::Body;
-use crate::collection::{Author, Collection, Stored};
+use crate::collection::{Collection, Stored};
 use crate::crd;
 use crate::discovery;
 use crate::health;

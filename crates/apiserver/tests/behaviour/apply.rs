@@ -26,6 +26,7 @@ cases! { "apply":
     more_than_ten_updaters_are_merged,
     entries_carry_the_version_they_were_written_in,
     an_event_is_owned_in_the_group_through_which_it_was_last_written,
+    what_becomes_one_value_is_owned_as_one,
 }
 
 async fn apply(cluster: &Cluster, path: &str, query: &str, body: &Value) -> Answer {
@@ -460,4 +461,23 @@ async fn an_event_is_owned_in_the_group_through_which_it_was_last_written(cluste
     let patched = cluster.merge(other, &json!({"message": "changed"})).await.expect(200);
     assert_eq!(patched["message"], "changed");
     assert_eq!(managers(&patched), [entry("core", "Update", "", json!({"f:message": {}}))]);
+}
+
+async fn what_becomes_one_value_is_owned_as_one(cluster: &Cluster) {
+    let group = two_versions(cluster).await;
+    let definition = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.{group}");
+    let at = format!("/apis/{group}/v1/namespaces/default/things/a");
+    let body = |spec: Value| json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": "a"}, "spec": spec});
+    apply(cluster, &at, "fieldManager=one", &body(json!({"a": "1"}))).await.expect(201);
+    let fields = |object: &Value| managers(object)[0].3.clone();
+    let whole = json!([{
+        "op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-map-type", "value": "atomic",
+    }]);
+    cluster.send(Call::json_patch(&definition, &whole)).await.expect(200);
+    eventually("the whole to be owned", || async {
+        let query = "fieldManager=two&force=true&dryRun=All";
+        let tried = apply(cluster, &at, query, &body(json!({"a": "1"}))).await.expect(200);
+        (fields(&tried) == json!({"f:spec": {}})).then_some(())
+    })
+    .await;
 }

@@ -355,6 +355,7 @@ pub(crate) const BULLETS: &[Bullet] = &[
             "apply::more_than_ten_updaters_are_merged",
             "apply::entries_carry_the_version_they_were_written_in",
             "apply::an_event_is_owned_in_the_group_through_which_it_was_last_written",
+            "apply::what_becomes_one_value_is_owned_as_one",
         ],
     ),
     bullet(

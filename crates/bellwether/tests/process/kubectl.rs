@@ -26,6 +26,11 @@ fn custom_kinds_look_the_same_to_kubectl_on_both_servers() {
     compare("custom");
 }
 
+#[test]
+fn applies_look_the_same_to_kubectl_on_both_servers() {
+    compare("apply");
+}
+
 fn compare(name: &str) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
