@@ -1,19 +1,18 @@
 //! The objects of one kind in one logical cluster: create, update and delete with all rules, read-decide-commit
 //! with compare-and-swap. It knows nothing of HTTP; the verbs and the server's own controllers both stand on it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use bellwether_store::{Change as StoreChange, CommitError, Entry, Expect, Revision, Space, Write};
+use bellwether_store::{Change as StoreChange, CommitError, Entry, Expect, Space, Write};
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::authors::{Author, keep_times_if_nothing_else};
 use crate::kinds;
-use crate::managed::{self, Endpoint};
 use crate::meta;
 use crate::object::{Canonical, Head, Meta, Object, lookup, parse, text};
 use crate::options::{DeleteOptions, Effect, Preconditions, Propagation, parse_revision};
-use crate::registry::{Change, Generations, Registry, Resource, Subresource, Typing};
+use crate::registry::{Change, Generations, Resource, Subresource};
 use crate::server::{Cluster, Server};
 use crate::status::{Answer, Refusal};
 use crate::times;
@@ -53,22 +52,6 @@ impl Location<'_> {
             format!("{}/{}", self.namespace, self.name)
         }
     }
-}
-
-/// Who writes, as managedFields say.
-#[derive(Clone, Copy)]
-pub(crate) enum Author<'a> {
-    /// What this manager changes is recorded as its own.
-    Manager(&'a str),
-    /// The managedFields of the object are what they are to be.
-    Recorded,
-}
-
-impl Author<'static> {
-    /// What the server itself provides, and what it says of definitions.
-    pub(crate) const SERVER: Self = Self::Manager("kube-apiserver");
-    /// What Kubernetes' controllers do.
-    pub(crate) const CONTROLLERS: Self = Self::Manager("kube-controller-manager");
 }
 
 /// What an update asks for, beside the new object.
@@ -179,12 +162,12 @@ impl Collection<'_> {
         author: Author<'_>,
     ) -> Answer<Option<Written>> {
         let warnings = self.prepare_new(&mut object, author)?;
-        let at = Location { namespace, name: object.name() };
         if effect == Effect::DryRun {
-            let free = self.find(at).is_none();
+            let free = self.find(Location { namespace, name: object.name() }).is_none();
             return Ok(free.then(|| Written { bytes: unstamped(&object), created: true, warnings }));
         }
-        let draft = Canonical::of(&object).into_draft();
+        let draft = within_limit(&mut object, author).into_draft();
+        let at = Location { namespace, name: object.name() };
         match self.commit(at, Expect::Absent, StoreChange::Put(draft)).await {
             Ok(stored) => {
                 self.check_namespace_remains(at, &stored).await?;
@@ -285,7 +268,7 @@ impl Collection<'_> {
             self.resource.settle(&mut object);
         }
         keep_times_if_nothing_else(&mut object, old);
-        let canonical = Canonical::of(&object);
+        let canonical = within_limit(&mut object, request.author);
         let unchanged = canonical.equals(stored.value(), &stored.revision().to_string());
         if is_released(&object, old) {
             let revision = stored.revision().to_string();
@@ -308,54 +291,6 @@ impl Collection<'_> {
         let change = StoreChange::Put(canonical.into_draft());
         let stored = self.commit(at, Expect::At(stored.revision()), change).await?;
         Ok(Written { bytes: stored.value().clone(), created: false, warnings })
-    }
-
-    /// The endpoint that is written through, as managedFields see it; `at` is when the object was last written.
-    pub(crate) fn endpoint<'e>(
-        &'e self,
-        subresource: Option<Subresource>,
-        at: Option<Revision>,
-        registry: &'e dyn Fn() -> Arc<Registry>,
-    ) -> Endpoint<'e> {
-        let changed = match (&self.resource.typing, at) {
-            (Typing::Custom(version), Some(at)) => at <= version.since,
-            _ => false,
-        };
-        let now = times::seconds(self.server.clock.now());
-        Endpoint::new(self.resource, subresource, now, registry).with_changed_types(changed)
-    }
-
-    /// Records in a new state of an object, which is in its stored form, who made it of what was there.
-    fn record(
-        &self,
-        object: &mut Object,
-        live: Option<(&Value, Revision)>,
-        subresource: Option<Subresource>,
-        author: Author<'_>,
-    ) {
-        let Author::Manager(manager) = author else { return };
-        let registry = || self.cluster.registry(self.server);
-        let endpoint = self.endpoint(subresource, live.map(|live| live.1), &registry);
-        let served = live.map(|(live, at)| match live {
-            Value::Object(old) if !self.resource.sends_as_stored(at) => {
-                Cow::Owned(Value::Object(self.resource.to_served(old.clone())))
-            }
-            _ => Cow::Borrowed(live),
-        });
-        if !self.resource.is_view() {
-            let mut value = Value::Object(std::mem::take(object));
-            endpoint.record(served.as_deref(), &mut value, manager);
-            if let Value::Object(recorded) = value {
-                *object = recorded;
-            }
-            return;
-        }
-        let mut value = Value::Object(self.resource.to_served(object.clone()));
-        endpoint.record(served.as_deref(), &mut value, manager);
-        match value.get_mut("metadata").and_then(|meta| meta.get_mut("managedFields")) {
-            Some(entries) => object.meta_mut().insert("managedFields".into(), entries.take()),
-            None => object.meta_mut().remove("managedFields"),
-        };
     }
 
     /// Whether a change counts as a new generation. A status without an endpoint of its own counts as well.
@@ -582,22 +517,14 @@ fn unstamped(object: &Object) -> Bytes {
     bytes.into()
 }
 
-/// Who wrote what is not written anew when only the times would change.
-fn keep_times_if_nothing_else(object: &mut Object, old: &Object) {
-    fn entries(object: &Object) -> Option<&Value> {
-        object.meta().and_then(|meta| meta.get("managedFields"))
+/// An object to be kept. One that is too large is kept without saying who wrote it, if it is small enough then.
+fn within_limit(object: &mut Object, author: Author<'_>) -> Canonical {
+    let canonical = Canonical::of(object);
+    if canonical.bytes.len() <= OBJECT_LIMIT || matches!(author, Author::Recorded) {
+        return canonical;
     }
-    fn others(object: &Object) -> impl Iterator<Item = (&String, &Value)> {
-        object
-            .iter()
-            .filter(|field| !matches!(field.0.as_str(), "metadata" | "managedFields" | "resourceVersion"))
-    }
-    let same = managed::differ_in_times_only(entries(old), entries(object))
-        && others(object).eq(others(old))
-        && object.meta().into_iter().flat_map(others).eq(old.meta().into_iter().flat_map(others));
-    if let Some(entries) = entries(old).filter(|_| same) {
-        object.meta_mut().insert("managedFields".into(), entries.clone());
-    }
+    object.meta_mut().remove("managedFields");
+    Canonical::of(object)
 }
 
 /// Whether anything but metadata and status changed.

@@ -26,6 +26,7 @@ mod access;
 mod answer;
 mod audit;
 mod authentication;
+mod authors;
 mod body;
 mod cel;
 mod collection;

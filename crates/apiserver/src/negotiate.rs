@@ -226,14 +226,12 @@ pub(crate) fn patch_kind(headers: &HeaderMap, typing: &Typing) -> Answer<PatchKi
         "application/merge-patch+json" => Ok(PatchKind::Merge),
         STRATEGIC if builtin => Ok(PatchKind::Strategic),
         APPLY => Ok(PatchKind::Apply),
-        _ => {
-            let mut accepted = vec!["application/json-patch+json", "application/merge-patch+json"];
-            if builtin {
-                accepted.push(STRATEGIC);
-            }
-            accepted.push(APPLY);
-            Err(Refusal::unsupported_media_type(&accepted))
-        }
+        _ if builtin => Err(Refusal::unsupported_patch()),
+        _ => Err(Refusal::unsupported_media_type(&[
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            APPLY,
+        ])),
     }
 }
 

@@ -253,6 +253,11 @@ impl Refusal {
         Self::new(415, "UnsupportedMediaType", message)
     }
 
+    /// A patch of a kind that a built-in kind does not take.
+    pub(crate) fn unsupported_patch() -> Self {
+        Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").about(Details::default())
+    }
+
     pub(crate) fn invalid(kind: Qualified<'_>, name: &str, errors: &[FieldError]) -> Self {
         let mut words: Vec<String> = Vec::new();
         let mut seen = std::collections::HashSet::new();

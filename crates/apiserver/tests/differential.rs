@@ -12,6 +12,8 @@
 
 #[path = "differential/applies.rs"]
 mod applies;
+#[path = "differential/builtins.rs"]
+mod builtins;
 #[path = "differential/compare.rs"]
 mod compare;
 #[path = "differential/definitions.rs"]

@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::Ground;
 use super::follow::Follower;
 use crate::access::{self, aggregated, is_aggregated};
-use crate::collection::{Author, Collection, Location, UpdateRequest};
+use crate::authors::Author;
+use crate::collection::{Collection, Location, UpdateRequest};
 use crate::object::{Meta as _, Object, list, parse};
 use crate::registry::Resource;
 

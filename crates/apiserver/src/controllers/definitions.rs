@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::Ground;
 use super::follow::Follower;
-use crate::collection::{Author, Collection, Location, UpdateRequest};
+use crate::authors::Author;
+use crate::collection::{Collection, Location, UpdateRequest};
 use crate::crd::{self, serve};
 use crate::object::{Canonical, Meta, Object, parse};
 use crate::options::DeleteOptions;

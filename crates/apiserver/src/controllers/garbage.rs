@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::Ground;
 use super::follow::{Follower, Seen};
-use crate::collection::{Author, Collection, Location, Stored, UpdateRequest};
+use crate::authors::Author;
+use crate::collection::{Collection, Location, Stored, UpdateRequest};
 use crate::meta::{FOREGROUND, ORPHAN};
 use crate::object::{Meta, Object, Owner, parse};
 use crate::options::{DeleteOptions, Preconditions, Propagation};

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::Ground;
 use super::follow::{Follower, Seen};
-use crate::collection::{Author, Collection, Location, UpdateRequest};
+use crate::authors::Author;
+use crate::collection::{Collection, Location, UpdateRequest};
 use crate::object::{Meta, Object, lookup, parse};
 use crate::options::DeleteOptions;
 use crate::registry::Subresource;

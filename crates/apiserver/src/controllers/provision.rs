@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::Ground;
 use super::follow::{Follower, Seen};
-use crate::collection::{Author, Collection, Location, UpdateRequest};
+use crate::authors::Author;
+use crate::collection::{Collection, Location, UpdateRequest};
 use crate::object::{Meta, Object, parse};
 use crate::options::Effect;
 use crate::registry::Resource;

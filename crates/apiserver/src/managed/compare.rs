@@ -262,3 +262,94 @@ fn fields_below<'a>(value: &'a Value, kind: Type<'a>) -> Result<(Set<'a>, bool),
         Some(Sort::Open) | None => Err("a value of no known type".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::managed::fields;
+    use serde_json::json;
+
+    /// What a built-in type makes of two objects, as sets are written: removed, modified, added.
+    fn compared(kind: &str, old: &Value, new: &Value) -> Value {
+        let found = compare(old, new, Type::Struct(kind)).unwrap();
+        json!([fields::write(&found.removed), fields::write(&found.modified), fields::write(&found.added)])
+    }
+
+    #[test]
+    fn built_in_kinds_are_compared_as_their_types_say() {
+        for (kind, old, new, expected) in [
+            (
+                "core/v1.ConfigMap",
+                json!({"data": {"a": "1", "b": "1"}}),
+                json!({"data": {"a": "2", "c": "1"}}),
+                json!([{"f:data": {"f:b": {}}}, {"f:data": {"f:a": {}}}, {"f:data": {"f:c": {}}}]),
+            ),
+            (
+                "core/v1.ConfigMap",
+                json!({}),
+                json!({"data": {"a": "1"}}),
+                json!([{}, {}, {"f:data": {".": {}, "f:a": {}}}]),
+            ),
+            (
+                "core/v1.ServiceSpec",
+                json!({"ports": [{"port": 53, "protocol": "UDP"}], "selector": {"a": "1"}}),
+                json!({"ports": [{"port": 53}], "selector": {"a": "1", "b": "2"}}),
+                json!([
+                    {"f:ports": {"k:{\"port\":53,\"protocol\":\"UDP\"}": {".": {}, "f:port": {}, "f:protocol": {}}}},
+                    {"f:selector": {}},
+                    {"f:ports": {"k:{\"port\":53,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}}},
+                ]),
+            ),
+            (
+                "meta/v1.ObjectMeta",
+                json!({"finalizers": ["a", "b"], "ownerReferences": [{"uid": "1", "name": "x"}]}),
+                json!({"finalizers": ["b", "c"], "ownerReferences": [{"uid": "1", "name": "y"}]}),
+                json!([
+                    {"f:finalizers": {"v:\"a\"": {}}},
+                    {"f:ownerReferences": {"k:{\"uid\":\"1\"}": {}}},
+                    {"f:finalizers": {"v:\"c\"": {}}},
+                ]),
+            ),
+            (
+                "core/v1.PodSpec",
+                json!({"tolerations": [{"key": "a"}], "containers": [{"name": "x", "args": ["1"]}]}),
+                json!({"tolerations": [{"key": "b"}], "containers": [{"name": "x", "args": ["2"]}]}),
+                json!([
+                    {},
+                    {"f:containers": {"k:{\"name\":\"x\"}": {"f:args": {}}}, "f:tolerations": {}},
+                    {},
+                ]),
+            ),
+        ] {
+            assert_eq!(compared(kind, &old, &new), expected, "{old} → {new}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_type_is_not_compared() {
+        let odd = json!({"odd": 1});
+        assert!(compare(&odd, &odd, Type::Struct("core/v1.PodSpec")).is_err());
+        let keyless = json!({"imagePullSecrets": [5]});
+        assert!(compare(&json!({}), &keyless, Type::Struct("core/v1.PodSpec")).is_err());
+    }
+
+    #[test]
+    fn items_that_stand_twice_count_as_one_value() {
+        let list = |values: &[&str]| json!({"finalizers": values});
+        for (old, new, expected) in [
+            (list(&["a", "a"]), list(&["a", "a"]), json!([{}, {}, {}])),
+            (
+                list(&["a"]),
+                list(&["a", "a"]),
+                json!([{"f:finalizers": {"v:\"a\"": {}}}, {}, {"f:finalizers": {"v:\"a\"": {}}}]),
+            ),
+            (
+                list(&["a", "a"]),
+                list(&["b"]),
+                json!([{"f:finalizers": {"v:\"a\"": {}}}, {}, {"f:finalizers": {"v:\"b\"": {}}}]),
+            ),
+        ] {
+            assert_eq!(compared("meta/v1.ObjectMeta", &old, &new), expected, "{old} → {new}");
+        }
+    }
+}

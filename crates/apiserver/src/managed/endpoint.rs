@@ -130,7 +130,9 @@ impl<'a> Endpoint<'a> {
         }
         let registry = self.found.get_or_init(|| (self.registry)());
         let other = registry.find_kind(api_version, self.kind)?;
-        (other.storage.space == resource.storage.space).then_some(other)
+        // Another group is another world: the entries of one are not followed in the other, as in Kubernetes.
+        let same = other.group == resource.group && other.storage.space == resource.storage.space;
+        same.then_some(other)
     }
 }
 

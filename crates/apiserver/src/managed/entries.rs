@@ -10,6 +10,8 @@ use super::set::Set;
 
 /// More entries of updates than these are merged, the oldest first.
 const MOST_UPDATERS: usize = 10;
+/// More entries than these no client writes that knows what it does.
+const MOST_ENTRIES: usize = 1_000;
 /// Who owns what merged updates wrote.
 const ANCIENT: &str = "ancient-changes";
 const SORT_OF_FIELDS: &str = "FieldsV1";
@@ -250,6 +252,9 @@ pub(crate) enum Trust {
 impl<'e> Managed<'e> {
     /// Reads the entries; the error says in words what is wrong with one.
     pub(crate) fn read(values: &'e [Value], trust: Trust) -> Result<Self, String> {
+        if trust == Trust::None && values.len() > MOST_ENTRIES {
+            return Err(format!("more than {MOST_ENTRIES} entries"));
+        }
         let mut managed = Self::default();
         for (at, value) in values.iter().enumerate() {
             let entry = Entry::read(value, at)?;

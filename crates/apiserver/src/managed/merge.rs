@@ -219,3 +219,83 @@ fn remove_items(items: &[Value], gone: &Set<'_>, list: &List<'_>) -> Value {
     }
     if left.is_empty() { Value::Null } else { Value::Array(left) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Schema;
+    use serde_json::json;
+
+    fn schema() -> Schema {
+        let text = json!({"type": "string"});
+        let item = json!({"type": "object", "properties": {"k": text, "v": text, "w": text}});
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": text},
+            "map": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": item},
+            "whole": {"type": "array", "items": text},
+            "object": {"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": text, "b": text}},
+            "any": {"x-kubernetes-preserve-unknown-fields": true},
+        }}}});
+        Schema::read(&schema, "").unwrap()
+    }
+
+    #[test]
+    fn what_is_applied_is_merged_as_its_type_says() {
+        let schema = schema();
+        for (live, applied, merged) in [
+            (json!({"set": ["a", "b"]}), json!({"set": ["b", "c"]}), json!({"set": ["a", "b", "c"]})),
+            (json!({"set": ["a", "b", "c"]}), json!({"set": ["c", "a"]}), json!({"set": ["b", "c", "a"]})),
+            (
+                json!({"set": ["x", "a", "y", "b"]}),
+                json!({"set": ["b", "a"]}),
+                json!({"set": ["x", "y", "b", "a"]}),
+            ),
+            (json!({"set": ["a"]}), json!({"set": []}), json!({"set": ["a"]})),
+            (json!({}), json!({"set": []}), json!({"set": []})),
+            (
+                json!({"map": [{"k": "1", "v": "x"}, {"k": "2"}]}),
+                json!({"map": [{"k": "3"}, {"k": "1", "w": "y"}]}),
+                json!({"map": [{"k": "3"}, {"k": "1", "v": "x", "w": "y"}, {"k": "2"}]}),
+            ),
+            (json!({"whole": ["a", "b"]}), json!({"whole": ["c"]}), json!({"whole": ["c"]})),
+            (json!({"object": {"a": "1"}}), json!({"object": {"b": "2"}}), json!({"object": {"b": "2"}})),
+            (
+                json!({"any": {"a": [1], "b": 1}}),
+                json!({"any": {"a": [2]}}),
+                json!({"any": {"a": [2], "b": 1}}),
+            ),
+            (json!({"any": {"a": 1}}), json!({"any": 5}), json!({"any": 5})),
+            (json!({"any": 5}), json!({"any": {"a": 1}}), json!({"any": {"a": 1}})),
+            (json!({"any": 5}), json!({"any": null}), json!({"any": null})),
+        ] {
+            let spec = |spec: &Value| json!({"spec": spec});
+            let found = merge(&spec(&live), &spec(&applied), Type::custom(&schema)).unwrap();
+            assert_eq!(found, spec(&merged), "{live} + {applied}");
+        }
+    }
+
+    #[test]
+    fn what_is_removed_goes_with_all_below_it_and_leaves_null_behind() {
+        let schema = schema();
+        let object =
+            json!({"spec": {"set": ["a", "b"], "map": [{"k": "1", "v": "x"}], "object": {"a": "1"}}});
+        for (gone, left) in [
+            (json!({"f:spec": {"f:set": {}}}), json!({"map": [{"k": "1", "v": "x"}], "object": {"a": "1"}})),
+            (
+                json!({"f:spec": {"f:set": {"v:\"a\"": {}}}}),
+                json!({"set": ["b"], "map": [{"k": "1", "v": "x"}], "object": {"a": "1"}}),
+            ),
+            (
+                json!({"f:spec": {"f:map": {"k:{\"k\":\"1\"}": {"f:v": {}}}}}),
+                json!({"set": ["a", "b"], "map": [{"k": "1"}], "object": {"a": "1"}}),
+            ),
+            (
+                json!({"f:spec": {"f:map": {"k:{\"k\":\"1\"}": {}}}}),
+                json!({"set": ["a", "b"], "map": null, "object": {"a": "1"}}),
+            ),
+        ] {
+            let set = super::super::fields::read(&gone).unwrap();
+            assert_eq!(remove(&object, &set, Type::custom(&schema))["spec"], left, "{gone}");
+        }
+    }
+}

@@ -11,6 +11,7 @@ mod fields;
 mod merge;
 #[cfg(test)]
 mod properties;
+mod prune;
 mod reconcile;
 mod record;
 mod scale;

@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::compare::{Comparison, compare, fields_of};
 use super::element::{Element, same};
 use super::entries::{Entry, Id, Managed};
-use super::merge::{merge, remove};
+use super::merge::merge;
+use super::prune::prune;
 use super::reconcile::reconcile;
 use super::set::Set;
 use super::types::Type;
@@ -294,64 +295,6 @@ fn conflicts<'e>(managed: &Managed<'e>, changes: &[Changes<'_>]) -> Vec<Conflict
     }
     conflicts.sort_by_cached_key(|conflict| conflict.id.text());
     conflicts
-}
-
-/// Takes out what the manager applied last time and not now, unless somebody else owns it.
-fn prune(
-    merged: Value,
-    managed: &Managed<'_>,
-    api_version: &str,
-    last: &Entry<'_>,
-    versions: &dyn Versions,
-) -> Result<Value, String> {
-    let version = &*last.api_version;
-    let convert = |object: Value, from: &str, to: &str| match from == to {
-        true => Some(object),
-        false => versions.convert(&object, from, to),
-    };
-    let Some(whole) = convert(merged.clone(), api_version, version) else { return Ok(merged) };
-    let kind = versions.kind(version).ok_or("the version is not known")?;
-    let last_set = last.set().with_named_fields(kind);
-    let mut pruned = remove(&whole, &last_set, kind);
-
-    // What others own, or the manager itself still does, comes back: first in this version, then in the others.
-    let mut seen: Vec<&str> = vec![version];
-    seen.extend(managed.entries.iter().map(|entry| &*entry.api_version).filter(|other| *other != version));
-    seen.dedup();
-    let mut current = (whole.clone(), version);
-    for (at, owned_in) in seen.iter().enumerate() {
-        if seen.iter().take(at).any(|earlier| earlier == owned_in) {
-            continue;
-        }
-        let mut owned = Set::default();
-        for entry in managed.entries.iter().filter(|entry| entry.api_version == *owned_in) {
-            owned = owned.union(&entry.set());
-        }
-        let (Some(all), Some(left), Some(kind)) = (
-            convert(current.0.clone(), current.1, owned_in),
-            convert(pruned.clone(), current.1, owned_in),
-            versions.kind(owned_in),
-        ) else {
-            continue;
-        };
-        let gone = {
-            let every = fields_of(&all, kind)?.with_named_fields(kind);
-            let left = fields_of(&left, kind)?.with_named_fields(kind);
-            every.difference(&left.union(&owned.with_named_fields(kind)))
-        };
-        pruned = remove(&all, &gone, kind);
-        current = (all, owned_in);
-    }
-
-    // What the manager did not apply last time was not its to remove.
-    let Some(pruned) = convert(pruned, current.1, version) else { return Ok(merged) };
-    let gone = {
-        let every = fields_of(&whole, kind)?.with_named_fields(kind);
-        let left = fields_of(&pruned, kind)?.with_named_fields(kind);
-        every.difference(&left).intersection(&last_set)
-    };
-    let pruned = remove(&whole, &gone, kind);
-    Ok(convert(pruned, version, api_version).unwrap_or(merged))
 }
 
 /// The paths of an object that its author last applied on the client's side and that still are as they were.

@@ -9,8 +9,9 @@ use super::conform::conform;
 use super::patch::check_uid;
 use super::write::{check_name, settle_namespace};
 use super::{Call, render};
+use crate::authors::Author;
 use crate::body::Body;
-use crate::collection::{Absent, Author, UpdateRequest};
+use crate::collection::{Absent, UpdateRequest};
 use crate::decode::decode;
 use crate::managed::{Applying, Endpoint, Refused};
 use crate::negotiate::{Accepted, Encoding};
@@ -27,22 +28,13 @@ pub(super) struct Applied {
     oddity: Option<String>,
 }
 
-/// A key that stands twice, and where it does the second time.
-struct Duplicate {
-    line: Option<u64>,
-    key: String,
-}
-
 impl Applied {
     /// Reads the body of an apply: YAML, of which JSON is a part.
     pub(super) fn read(bytes: &Bytes) -> Answer<Self> {
         let bad = |why: String| Refusal::bad_request(format!("error decoding YAML: {why}"));
-        let (value, duplicate) = match decode(bytes, Encoding::Json) {
-            Ok(decoded) => {
-                let key = |path: &String| path.rsplit('.').next().unwrap_or_default().to_owned();
-                let duplicate = |path| Duplicate { line: None, key: key(path) };
-                (decoded.value, decoded.duplicates.first().map(duplicate))
-            }
+        let (value, oddity) = match decode(bytes, Encoding::Json) {
+            Ok(decoded) if decoded.duplicates.is_empty() => (decoded.value, None),
+            Ok(decoded) => (decoded.value, read_yaml(bytes).map_err(bad)?.1),
             Err(_) => read_yaml(bytes).map_err(bad)?,
         };
         let object = match value {
@@ -55,20 +47,15 @@ impl Applied {
                 )));
             }
         };
-        let words = |Duplicate { line, key }| {
-            let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
-            format!(
-                "error converting YAML to JSON: yaml: unmarshal errors:\n  {line}key {key:?} already set in map"
-            )
-        };
-        Ok(Self { object, oddity: duplicate.map(words) })
+        Ok(Self { object, oddity })
     }
 
     /// What the client is warned of; a refusal, if it wants to be strict.
     pub(super) fn judge(&self, validation: FieldValidation) -> Answer<Option<String>> {
         match (validation, &self.oddity) {
             (FieldValidation::Strict, Some(why)) => {
-                Err(Refusal::bad_request(format!("error strict decoding YAML: {why}")))
+                let lead = "error converting YAML to JSON: yaml: unmarshal errors:";
+                Err(Refusal::bad_request(format!("error strict decoding YAML: {lead}\n  {why}")))
             }
             (FieldValidation::Warn, oddity) => Ok(oddity.clone()),
             _ => Ok(None),
@@ -76,25 +63,21 @@ impl Applied {
     }
 }
 
-/// A YAML document, and a key that stands twice in it; the last counts.
-fn read_yaml(bytes: &[u8]) -> Result<(Value, Option<Duplicate>), String> {
+/// A YAML document, and what is odd about it: of a key that stands twice in an object, the last counts.
+fn read_yaml(bytes: &[u8]) -> Result<(Value, Option<String>), String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let strict = match serde_saphyr::from_str::<Value>(text) {
+    let error = match serde_saphyr::from_str::<Value>(text) {
         Ok(value) => return Ok((value, None)),
         Err(error) => error,
     };
+    let serde_saphyr::Error::DuplicateMappingKey { key, location } = error.without_snippet() else {
+        return Err(error.to_string());
+    };
+    let key = key.as_deref().unwrap_or_default();
+    let oddity = format!("line {}: key {key:?} already set in map", location.line());
     let options = serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins };
-    let value =
-        serde_saphyr::from_str_with_options::<Value>(text, options).map_err(|_| strict.to_string())?;
-    let line = strict.location().map(|location| location.line()).unwrap_or_default();
-    Ok((value, Some(Duplicate { line: Some(line), key: key_at(text, line) })))
-}
-
-/// The key with which a line of YAML begins.
-fn key_at(text: &str, line: u64) -> String {
-    let at = usize::try_from(line).unwrap_or_default().saturating_sub(1);
-    let key = text.lines().nth(at).and_then(|line| line.split(':').next()).unwrap_or_default();
-    key.trim_start_matches(|c: char| c == '-' || c.is_whitespace()).trim_matches(['"', '\'']).to_owned()
+    let value = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+    Ok((value, Some(oddity)))
 }
 
 pub(super) async fn apply(

@@ -139,7 +139,7 @@ where
             scale::update(&mut call, content, &bytes, scale::Wanted::Whole, options, accepted).await
         }
         (Method::PATCH, true, Some(Subresource::Scale)) => {
-            let kind = negotiate::patch_kind(&call.parts.headers, &Typing::Builtin("autoscaling/v1.Scale"))?;
+            let kind = negotiate::patch_kind(&call.parts.headers, &call.resource.typing)?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, patch_verb(kind))?;
             let content = Content::Text(Encoding::Json);

@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::apply::Applied;
 use super::{Call, render};
+use crate::authors::Author;
 use crate::body::Body;
-use crate::collection::{Absent, Author, UpdateRequest};
+use crate::collection::{Absent, UpdateRequest};
 use crate::crd::Scale;
 use crate::decode::{Expected, decode_expected};
 use crate::field::FieldError;

@@ -6,8 +6,9 @@ use serde::Deserialize;
 
 use super::conform::{Conformed, read_object};
 use super::{Call, render};
+use crate::authors::Author;
 use crate::body::Body;
-use crate::collection::{Absent, Author, UpdateRequest};
+use crate::collection::{Absent, UpdateRequest};
 use crate::negotiate::{Accepted, Content};
 use crate::object::{Meta, Object};
 use crate::options::WriteOptions;

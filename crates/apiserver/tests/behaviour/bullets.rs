@@ -1,6 +1,5 @@
 //! Which case stands for which must of the specification. `every_must_has_a_case_and_every_case_a_must` checks it
-//! both ways. Not here, because they are not served yet: strategic merge, apply and managedFields,
-//! and OpenAPI.
+//! both ways. Not here: strategic merge and OpenAPI, which have suites of their own.
 
 /// A must of the specification and the cases for it. Cases named `tls::…` and `time::…` are tests of their own files.
 pub(crate) struct Bullet {
@@ -359,6 +358,49 @@ pub(crate) const BULLETS: &[Bullet] = &[
             "crud::a_patch_that_breaks_the_object_is_422",
         ],
     ),
+    bullet(
+        "1.12",
+        "entries: who, how, what, in which version",
+        &[
+            "apply::every_write_records_who_changed_what",
+            "apply::a_manager_is_named_by_the_request_or_by_the_client",
+            "apply::what_the_server_provides_is_its_own",
+            "apply::more_than_ten_updaters_are_merged",
+            "apply::entries_carry_the_version_they_were_written_in",
+            "apply::an_event_is_owned_in_the_group_through_which_it_was_last_written",
+            "apply::what_becomes_one_value_is_owned_as_one",
+        ],
+    ),
+    bullet(
+        "1.12",
+        "apply: create, no-op, refusals, dry run",
+        &[
+            "apply::an_apply_needs_a_manager_and_only_an_apply_takes_force",
+            "apply::an_apply_creates_and_the_same_again_changes_nothing",
+            "apply::an_apply_is_refused_when_it_is_of_something_else",
+            "apply::a_dry_run_of_an_apply_leaves_nothing",
+            "apply::keys_that_stand_twice_are_told_or_refused",
+        ],
+    ),
+    bullet(
+        "1.12",
+        "conflicts and force",
+        &["apply::a_conflict_names_the_managers_and_the_fields_and_force_takes_them"],
+    ),
+    bullet(
+        "1.12",
+        "fields that nobody owns go, defaults come back",
+        &["apply::fields_go_with_their_last_owner_and_defaults_come_back"],
+    ),
+    bullet("1.12", "status and scale apart", &["apply::a_status_and_a_scale_are_tracked_apart"]),
+    bullet(
+        "1.12",
+        "entries can be written",
+        &[
+            "apply::entries_can_be_written_and_taken_away",
+            "apply::kubectl_migrates_from_applying_on_the_clients_side",
+        ],
+    ),
     bullet("1.13", "dry run", &["crud::a_dry_run_answers_as_if_and_keeps_nothing"]),
     bullet(
         "1.13",
@@ -586,7 +628,7 @@ pub(crate) const BULLETS: &[Bullet] = &[
 ];
 
 /// The sections of the specification that the suite stands for.
-pub(crate) const SECTIONS: [&str; 15] = [
-    "1.1", "1.2", "1.3", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.13", "1.14", "1.15", "1.17",
+pub(crate) const SECTIONS: [&str; 16] = [
+    "1.1", "1.2", "1.3", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.12", "1.13", "1.14", "1.15", "1.17",
     "1.18",
 ];

@@ -3,7 +3,6 @@
 use bellwether_testkit::{Call, Cluster};
 use serde_json::json;
 
-use super::difference::Difference;
 use super::{cases, config_map, config_maps, revision};
 
 cases! { "crud":
@@ -247,8 +246,7 @@ async fn patches_that_are_none_are_400(cluster: &Cluster) {
         cluster.send(call).await.refused(400, "BadRequest").says("error decoding patch");
     }
     let untyped = Call::new(http::Method::PATCH, &at).body("application/json", "{}");
-    let words = Difference::PatchKinds.expect(cluster, "415: ", "application/merge-patch+json");
-    cluster.send(untyped).await.refused(415, "UnsupportedMediaType").says(words);
+    cluster.send(untyped).await.refused(415, "UnsupportedMediaType").says("415: Unsupported Media Type");
 }
 
 async fn a_dry_run_answers_as_if_and_keeps_nothing(cluster: &Cluster) {

@@ -16,8 +16,6 @@ pub(crate) enum Difference {
     KeyOrder,
     /// Answers are not in protobuf, and objects of custom kinds are not looked for in it.
     NoProtobuf,
-    /// Apply patches are not served.
-    PatchKinds,
     /// No addresses are given to Services.
     NoClusterIps,
     /// `/api` names no server address.
@@ -37,13 +35,12 @@ pub(crate) enum Difference {
 impl Difference {
     /// All of them, for the test that looks for each in the documentation.
     #[allow(dead_code, reason = "used by one of the two entry points")]
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::ClientMistakes,
         Self::ParserWords,
         Self::Internals,
         Self::KeyOrder,
         Self::NoProtobuf,
-        Self::PatchKinds,
         Self::NoClusterIps,
         Self::NoServerAddress,
         Self::ContentWarnings,

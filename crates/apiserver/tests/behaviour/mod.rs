@@ -1,6 +1,7 @@
 //! What clients depend on, as named cases. Each takes a cluster and knows nothing of what stands behind it: the same
 //! cases run against our server and against kube-apiserver.
 
+mod apply;
 mod cel;
 mod crud;
 mod custom;
@@ -71,6 +72,7 @@ pub(crate) fn all() -> Vec<Case> {
         kinds::CASES,
         identity::CASES,
         reviews::CASES,
+        apply::CASES,
         cel::CASES,
         custom::CASES,
     ]

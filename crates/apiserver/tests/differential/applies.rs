@@ -14,6 +14,8 @@ use crate::writers::{self, Sort};
 
 const SEQUENCES: u64 = 1_050;
 const AT_ONCE: usize = 12;
+/// How a scale is written.
+const HOW: [&str; 4] = ["put", "merge", "apply", "force"];
 const MANAGERS: [&str; 5] = ["alpha", "beta", "gamma", "kubectl", "delta"];
 
 /// One request of a sequence.
@@ -247,10 +249,9 @@ impl Step {
             }
             16 if sort.strategic => Self::Strategic((sort.part)(rng)),
             17 => Self::Json(json_patch(rng, sort)),
-            18 | 19 if sort.scales => Self::Scale {
-                count: rng.below(4) as u64,
-                how: *rng.pick(&["put", "merge", "apply", "force"]),
-            },
+            18 | 19 if sort.scales => {
+                Self::Scale { count: rng.below(4) as u64, how: HOW[rng.below(HOW.len())] }
+            }
             _ => Self::Merge { patch: (sort.part)(rng), subresource: "" },
         }
     }

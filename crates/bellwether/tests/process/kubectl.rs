@@ -36,6 +36,11 @@ fn access_and_apply_look_the_same_to_kubectl_on_both_servers() {
     compare("access");
 }
 
+#[test]
+fn applies_look_the_same_to_kubectl_on_both_servers() {
+    compare("apply");
+}
+
 fn compare(name: &str) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
