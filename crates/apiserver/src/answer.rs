@@ -133,6 +133,7 @@ impl Server {
         let asked = access::Asked::read(&path, &parts, &query);
         noted.ask(&asked, &path.target);
         let identity = self.admit(&cluster, identity, &parts.headers, &asked, noted)?;
+        let timeout = request_timeout(&query)?;
         let registry = cluster.registry(&self);
         if let Target::Resource(at) = &path.target {
             let Some(resource) = find(&registry, at).cloned() else {
@@ -141,7 +142,7 @@ impl Server {
             noted.resolve(at, &resource);
             let cost = Cost::of(&asked.verb);
             let room = self.limits.enter(&identity, cost).await?;
-            let response = self.ask(cluster, identity, resource, at, query, parts, body).await?;
+            let response = self.ask(cluster, identity, resource, at, timeout, query, parts, body).await?;
             return Ok(held(response, cost, room));
         }
         self.document(&cluster, &registry, &path, &parts)
@@ -182,6 +183,7 @@ impl Server {
         identity: Identity,
         resource: Arc<Resource>,
         at: &ResourcePath<'_>,
+        timeout: Duration,
         query: Query,
         parts: Parts,
         body: B,
@@ -190,7 +192,6 @@ impl Server {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let timeout = request_timeout(&query)?;
         let warnings = verbs::Warnings::default();
         let call = verbs::Call {
             server: self,

@@ -360,8 +360,12 @@ impl Collection<'_> {
 
     /// Whether a change counts as a new generation. A status without an endpoint of its own counts as well.
     fn is_new_generation(&self, object: &Object, old: &Object, subresource: Option<Subresource>) -> bool {
-        fn annotations(object: &Object) -> Option<&Value> {
-            object.meta().and_then(|meta| meta.get("annotations"))
+        let differs = |key: &str| {
+            let value = |object: &Object| object.meta().and_then(|meta| meta.get(key)).cloned();
+            value(object) != value(old)
+        };
+        if subresource == Some(Subresource::Status) {
+            return false;
         }
         let apart = subresource.is_some() || self.resource.subresources.contains(&Subresource::Status);
         let status = !apart && object.get("status") != old.get("status");
@@ -369,7 +373,10 @@ impl Collection<'_> {
             Generations::None => false,
             Generations::Content => status || differs_beyond_status(object, old),
             Generations::ContentAndAnnotations => {
-                status || differs_beyond_status(object, old) || annotations(object) != annotations(old)
+                status || differs_beyond_status(object, old) || differs("annotations")
+            }
+            Generations::ContentAndLabels => {
+                status || differs_beyond_status(object, old) || differs("labels")
             }
         }
     }

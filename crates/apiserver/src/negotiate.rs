@@ -26,6 +26,8 @@ pub(crate) enum Form {
 pub(crate) enum Many {
     One,
     List,
+    /// A list for somebody who would rather have it as protobuf, where items do not say their kind.
+    BareList,
 }
 
 /// The version of `meta.k8s.io` that a client asks a Table or PartialObjectMetadata in.
@@ -119,11 +121,17 @@ pub(crate) fn accept(headers: &HeaderMap, convertible: Convertible) -> Answer<Ac
         return Ok(Accepted::JSON);
     }
     let known = |range: &Range<'_>| range.media == PROTOBUF || encoding_of(range.media).is_some();
-    ranges.iter().find_map(|range| accept_range(range, convertible)).ok_or_else(|| {
-        match convertible == Convertible::Custom || ranges.iter().any(known) {
-            true => Refusal::not_acceptable(&ANSWERS),
-            false => Refusal::no_representation(&ANSWERS),
+    let rather_protobuf = ranges.first().is_some_and(|range| range.media == PROTOBUF);
+    let accepted = ranges.iter().find_map(|range| accept_range(range, convertible));
+    let accepted = accepted.map(|accepted| match accepted.form {
+        Form::Metadata(version, Many::List) if rather_protobuf => {
+            Accepted { form: Form::Metadata(version, Many::BareList), ..accepted }
         }
+        _ => accepted,
+    });
+    accepted.ok_or_else(|| match convertible == Convertible::Custom || ranges.iter().any(known) {
+        true => Refusal::not_acceptable(&ANSWERS),
+        false => Refusal::no_representation(&ANSWERS),
     })
 }
 

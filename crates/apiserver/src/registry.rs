@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::crd;
 use crate::field::FieldError;
 use crate::names::NameRule;
-use crate::object::Object;
+use crate::object::{Meta, Object};
 use crate::selector::Selectable;
 use crate::shape::{BUILTINS, Conformed};
 use crate::status::Qualified;
@@ -122,6 +122,7 @@ pub(crate) enum Generations {
     /// Of everything but metadata and status.
     Content,
     ContentAndAnnotations,
+    ContentAndLabels,
 }
 
 /// What a kind allows and how it is prepared and checked. Objects come in their stored form.
@@ -173,6 +174,16 @@ impl Change<'_> {
                 object.remove(key);
             }
         }
+    }
+}
+
+impl Change<'_> {
+    /// Puts back a part of the stored metadata, or its absence.
+    pub(crate) fn keep_meta(&self, object: &mut Object, key: &str) {
+        match self.old.and_then(Meta::meta).and_then(|meta| meta.get(key)) {
+            Some(value) => object.meta_mut().insert(key.into(), value.clone()),
+            None => object.meta_mut().remove(key),
+        };
     }
 }
 

@@ -10,6 +10,8 @@
 )]
 #![cfg(feature = "real-kubernetes")]
 
+#[path = "differential/applies.rs"]
+mod applies;
 #[path = "differential/compare.rs"]
 mod compare;
 #[path = "differential/definitions.rs"]
@@ -36,6 +38,8 @@ mod schemas;
 mod stories;
 #[path = "differential/strategic.rs"]
 mod strategic;
+#[path = "differential/writers.rs"]
+mod writers;
 
 use bellwether_testkit::{embedded, on_real_time, real};
 use compare::{Both, Tally};
@@ -114,5 +118,15 @@ fn definitions_of_well_known_projects_work_unchanged() {
         let mut tally = Tally::default();
         published::compare(&both, &mut tally).await;
         tally.finish(700);
+    });
+}
+
+#[test]
+fn managers_own_the_same_after_the_same_writes() {
+    on_real_time(async {
+        let both = both().await;
+        let mut tally = Tally::default();
+        applies::compare(&both, &mut tally).await;
+        tally.finish(9_000);
     });
 }

@@ -38,7 +38,7 @@ pub(super) fn slice(resource: Resource) -> Resource {
             age(),
         ],
         rules: Rules {
-            generations: Generations::Content,
+            generations: Generations::ContentAndLabels,
             default: |object, _| {
                 fill(object, PORTS);
                 each(object, "endpoints[]", &mut |endpoint| {

@@ -44,7 +44,12 @@ pub(super) fn own(resource: Resource) -> Resource {
                 let class = quality(object);
                 object.insert("status".into(), json!({"phase": "Pending", "qosClass": class}));
             },
-            prepare_update: keep_status_apart,
+            prepare_update: |object, change| {
+                keep_status_apart(object, change);
+                if change.subresource == Some(Subresource::Status) {
+                    change.keep_meta(object, "ownerReferences");
+                }
+            },
             validate,
             ..Rules::default()
         },

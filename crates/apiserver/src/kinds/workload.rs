@@ -40,6 +40,12 @@ pub(super) fn deployment(resource: Resource) -> Resource {
         rules: Rules {
             default: |object, _| default(object, DEPLOYMENT, "spec.strategy", DEPLOYMENT_ROLLS),
             generations: Generations::ContentAndAnnotations,
+            prepare_update: |object, change| {
+                keep_status_apart(object, change);
+                if change.subresource == Some(Subresource::Status) {
+                    change.keep_meta(object, "labels");
+                }
+            },
             validate: validate_deployment,
             ..rules()
         },
@@ -74,7 +80,13 @@ pub(super) fn stateful_set(resource: Resource) -> Resource {
         columns: vec![name(), Column::text("Ready", ready), age(), containers(), images()],
         scale: scale(),
         rules: Rules {
-            default: |object, _| default(object, STATEFUL_SET, "spec.updateStrategy", STATEFUL_SET_ROLLS),
+            default: |object, _| {
+                // Who asks for rolling updates and says no more gets no more.
+                let asked = text(object, "spec.updateStrategy.type") == "RollingUpdate"
+                    && lookup(object, "spec.updateStrategy.rollingUpdate").is_none();
+                let rolls = if asked { &[] } else { STATEFUL_SET_ROLLS };
+                default(object, STATEFUL_SET, "spec.updateStrategy", rolls);
+            },
             validate: validate_stateful_set,
             ..rules()
         },
@@ -236,7 +248,7 @@ fn validate_stateful_set(object: &Object, change: Change<'_>) -> Vec<FieldError>
     };
     let mut errors = validate(object, change, "for statefulset");
     if change.old.is_some_and(|old| fixed(old) != fixed(object)) {
-        errors.retain(|error| error.field != "spec.selector");
+        errors.retain(|error| error.field != "spec.selector" || matches!(error.wrong, Wrong::Required));
         let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
         errors.push(FieldError::forbidden("spec", detail));
     }

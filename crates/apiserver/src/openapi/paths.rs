@@ -121,7 +121,6 @@ fn operation(
         })
         .collect();
     let mut operation = json!({
-        "parameters": parameters,
         "responses": {"200": {
             "description": "OK",
             "content": {"application/json": {"schema": {"$ref": format!("{REF}{answer}")}}},
@@ -129,6 +128,9 @@ fn operation(
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": kind_of(resource),
     });
+    if !parameters.is_empty() {
+        set(&mut operation, "parameters", parameters);
+    }
     if let Some(body) = body {
         set(&mut operation, "requestBody", body);
     }

@@ -14,7 +14,7 @@ pub(super) fn document(versions: impl Iterator<Item = Value>) -> Value {
     let mut paths = Map::new();
     for mut version in versions {
         if let Some(Value::Object(schemas)) = version.pointer_mut("/components/schemas").map(Value::take) {
-            definitions.extend(schemas.into_iter().map(|(name, schema)| (name, schema_of(schema))));
+            definitions.extend(schemas.into_iter().map(|(name, schema)| (name, definition_of(schema))));
         }
         if let Some(Value::Object(items)) = version.get_mut("paths").map(Value::take) {
             paths.extend(items.into_iter().map(|(path, item)| (path, path_item(item))));
@@ -28,7 +28,21 @@ pub(super) fn document(versions: impl Iterator<Item = Value>) -> Value {
     })
 }
 
+/// A whole kind. Of one that keeps fields it does not know, nothing more is said: old clients would refuse them.
+fn definition_of(schema: Value) -> Value {
+    const KINDS: &str = "x-kubernetes-group-version-kind";
+    match schema.get(KINDS) {
+        Some(kinds) if is_free(&schema) => json!({"type": "object", KINDS: kinds}),
+        _ => schema_of(schema),
+    }
+}
+
+fn is_free(schema: &Value) -> bool {
+    schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
+}
+
 fn schema_of(schema: Value) -> Value {
+    let free = is_free(&schema);
     let Value::Object(mut schema) = schema else { return schema };
     if let Some(target) = single_reference(&schema) {
         let mut reference = json!({"$ref": target.replacen(REF, DEFINITIONS, 1)});
@@ -39,7 +53,6 @@ fn schema_of(schema: Value) -> Value {
     }
     let kind = schema.get("type").cloned();
     let nullable = schema.remove("nullable") == Some(Value::Bool(true));
-    let free = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
     let texts = schema.get("oneOf").is_some() && kind.is_none();
     for key in ["oneOf", "anyOf", "allOf", "not"] {
         schema.remove(key);
@@ -55,6 +68,10 @@ fn schema_of(schema: Value) -> Value {
         for key in ["properties", "items", "additionalProperties"] {
             schema.remove(key);
         }
+    }
+    let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+    if (free && kind == "object") || (kind == "array" && !schema.contains_key("items")) {
+        schema.remove("type");
     }
     for key in ["items", "additionalProperties"] {
         if let Some(below) = schema.get_mut(key) {
@@ -164,7 +181,11 @@ mod tests {
             ),
             (
                 json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {}}}),
-                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+                json!({"x-kubernetes-preserve-unknown-fields": true}),
+            ),
+            (
+                json!({"type": "array", "x-kubernetes-preserve-unknown-fields": true, "items": {}}),
+                json!({"x-kubernetes-preserve-unknown-fields": true}),
             ),
         ] {
             assert_eq!(schema_of(v3.clone()), v2, "{v3}");

@@ -10,6 +10,15 @@ impl Schema {
         drop_nulls(object, self);
     }
 
+    /// The object with its defaults, if it has nulls that may not be there and that no default replaces.
+    pub(crate) fn with_misplaced_nulls(&self, object: &Map<String, Value>) -> Option<Map<String, Value>> {
+        let mut filled = object.clone();
+        fill_object(&mut filled, self);
+        let mut clean = filled.clone();
+        drop_nulls(&mut clean, self);
+        (clean != filled).then_some(filled)
+    }
+
     /// Drops nulls that may not be there and fills in defaults, all the way down.
     pub(crate) fn default_object(&self, object: &mut Map<String, Value>) {
         drop_nulls(object, self);

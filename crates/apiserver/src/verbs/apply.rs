@@ -16,7 +16,7 @@ use crate::managed::{Applying, Endpoint, Refused};
 use crate::negotiate::{Accepted, Encoding};
 use crate::object::{Meta, Object};
 use crate::options::{FieldValidation, WriteOptions, parse_revision};
-use crate::registry::{Subresource, Typing};
+use crate::registry::{Change, Subresource, Typing};
 use crate::shape::BUILTINS;
 use crate::status::{Answer, Refusal};
 
@@ -27,6 +27,12 @@ pub(super) struct Applied {
     oddity: Option<String>,
 }
 
+/// A key that stands twice, and where it does the second time.
+struct Duplicate {
+    line: Option<u64>,
+    key: String,
+}
+
 impl Applied {
     /// Reads the body of an apply: YAML, of which JSON is a part.
     pub(super) fn read(bytes: &Bytes) -> Answer<Self> {
@@ -34,7 +40,8 @@ impl Applied {
         let (value, duplicate) = match decode(bytes, Encoding::Json) {
             Ok(decoded) => {
                 let key = |path: &String| path.rsplit('.').next().unwrap_or_default().to_owned();
-                (decoded.value, decoded.duplicates.first().map(key))
+                let duplicate = |path| Duplicate { line: None, key: key(path) };
+                (decoded.value, decoded.duplicates.first().map(duplicate))
             }
             Err(_) => read_yaml(bytes).map_err(bad)?,
         };
@@ -48,9 +55,10 @@ impl Applied {
                 )));
             }
         };
-        let words = |key: String| {
+        let words = |Duplicate { line, key }| {
+            let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
             format!(
-                "error converting YAML to JSON: yaml: unmarshal errors:\n  key {key:?} already set in map"
+                "error converting YAML to JSON: yaml: unmarshal errors:\n  {line}key {key:?} already set in map"
             )
         };
         Ok(Self { object, oddity: duplicate.map(words) })
@@ -69,16 +77,24 @@ impl Applied {
 }
 
 /// A YAML document, and a key that stands twice in it; the last counts.
-fn read_yaml(bytes: &[u8]) -> Result<(Value, Option<String>), String> {
+fn read_yaml(bytes: &[u8]) -> Result<(Value, Option<Duplicate>), String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let strict = match serde_saphyr::from_str::<Value>(text) {
         Ok(value) => return Ok((value, None)),
-        Err(error) => error.to_string(),
+        Err(error) => error,
     };
     let options = serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins };
-    let value = serde_saphyr::from_str_with_options::<Value>(text, options).map_err(|_| strict.clone())?;
-    let key = strict.split(['`', '"', '\'']).nth(1).unwrap_or_default().to_owned();
-    Ok((value, Some(key)))
+    let value =
+        serde_saphyr::from_str_with_options::<Value>(text, options).map_err(|_| strict.to_string())?;
+    let line = strict.location().map(|location| location.line()).unwrap_or_default();
+    Ok((value, Some(Duplicate { line: Some(line), key: key_at(text, line) })))
+}
+
+/// The key with which a line of YAML begins.
+fn key_at(text: &str, line: u64) -> String {
+    let at = usize::try_from(line).unwrap_or_default().saturating_sub(1);
+    let key = text.lines().nth(at).and_then(|line| line.split(':').next()).unwrap_or_default();
+    key.trim_start_matches(|c: char| c == '-' || c.is_whitespace()).trim_matches(['"', '\'']).to_owned()
 }
 
 pub(super) async fn apply(
@@ -119,6 +135,7 @@ pub(super) async fn apply(
                 check_uid(call, &object, old)?;
             }
             call.admit(old, &object)?;
+            check_nulls(call, &object, old, subresource)?;
             Ok(object)
         })
         .await?;
@@ -167,6 +184,32 @@ fn shaped(call: &Call, merged: Value) -> Answer<Object> {
     crate::schema::coerce(&mut object, &version.schema)
         .map_err(|error| Refusal::bad_request(error.to_string()))?;
     Ok(call.resource.to_stored(object))
+}
+
+/// Nulls that are applied, or left where all of a list was taken away, are refused where a custom kind allows none; in
+/// what is put or patched they would be as good as nothing.
+fn check_nulls(
+    call: &Call,
+    object: &Object,
+    old: Option<&Object>,
+    subresource: Option<Subresource>,
+) -> Answer<()> {
+    let Typing::Custom(version) = &call.resource.typing else { return Ok(()) };
+    let change = Change { resource: &call.resource, old, subresource };
+    let mut candidate = object.clone();
+    match old {
+        Some(_) => (call.resource.rules.prepare_update)(&mut candidate, change),
+        None if version.status => {
+            candidate.remove("status");
+        }
+        None => {}
+    }
+    let Some(filled) = version.schema.with_misplaced_nulls(&candidate) else { return Ok(()) };
+    let errors = (call.resource.rules.validate)(&filled, change);
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Refusal::invalid(call.resource.qualified_kind(), object.name(), &errors)),
+    }
 }
 
 /// Who names a uid means an object that is there.

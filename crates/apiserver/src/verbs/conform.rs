@@ -181,9 +181,11 @@ fn conform_with(
     check_kind(registry, resource, &mut object)?;
     let unfit =
         |why: String| Misfit::Unfit { kind: resource.kind.clone(), version: resource.version.clone(), why };
-    // That nobody owns anything is said by an empty list, which the shape would drop.
+    // That nobody owns anything is said by an empty list. The shape drops it, as Kubernetes does with that of an object
+    // of a custom kind.
+    let managers = object.meta().and_then(|meta| meta.get("managedFields"));
     let disowned =
-        object.meta().and_then(|meta| meta.get("managedFields")).is_some_and(|list| *list == json!([]));
+        matches!(resource.typing, Typing::Builtin(_)) && managers.is_some_and(|list| *list == json!([]));
     let mut conformed = resource.conform(object).map_err(unfit)?;
     if disowned {
         conformed.object.meta_mut().insert("managedFields".into(), json!([]));

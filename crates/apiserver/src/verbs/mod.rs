@@ -218,7 +218,7 @@ fn check_form(call: &Call, form: Form) -> Answer<()> {
         (Many::One, true) => Err(Refusal::not_convertible(format!(
             "you requested PartialObjectMetadata, but the requested object is a list (*{go_type}List)"
         ))),
-        (Many::List, false) => Err(Refusal::not_convertible(format!(
+        (Many::List | Many::BareList, false) => Err(Refusal::not_convertible(format!(
             "you requested PartialObjectMetadataList, but the requested object is not a list (*{go_type})"
         ))),
         _ => Ok(()),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Call, render};
 use crate::body::Body;
 use crate::collection::Stored;
-use crate::negotiate::{Accepted, Encoding, Form};
+use crate::negotiate::{Accepted, Encoding, Form, Many};
 use crate::object::{Head, Object, parse, set};
 use crate::options::{At, ListOptions, parse_revision};
 use crate::registry::Resource;
@@ -235,9 +235,12 @@ pub(super) fn render(call: &Call, page: Page, accepted: Accepted) -> Answer<Resp
             });
             Ok(respond(&list, accepted))
         }
-        Form::Metadata(version, _) => {
-            let items: Vec<Value> =
-                page.entries.iter().map(|entry| table::partial(parse(entry.value()), version)).collect();
+        Form::Metadata(version, many) => {
+            let item = |value: &[u8]| match many {
+                Many::BareList => json!({"metadata": parse(value).remove("metadata")}),
+                Many::One | Many::List => table::partial(parse(value), version),
+            };
+            let items: Vec<Value> = page.entries.iter().map(|entry| item(entry.value())).collect();
             let list = json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": version.api_version(),

@@ -69,13 +69,30 @@ impl Tally {
         let ran = self.ran.entry(sort).or_default();
         ran.0 += 1;
         ran.1 += usize::from(theirs.status < 300 && ours.status < 300);
-        let (theirs, ours) = (judgement(theirs), judgement(ours));
+        self.compare(sort, about, &judgement(theirs), &judgement(ours));
+    }
+
+    /// Compares two answers with who owns what in them, whether what was there stayed as it was, and a note.
+    pub(crate) fn judge_owners(
+        &mut self,
+        sort: &'static str,
+        about: &str,
+        theirs: &Owned<'_>,
+        ours: &Owned<'_>,
+    ) {
+        let ran = self.ran.entry(sort).or_default();
+        ran.0 += 1;
+        ran.1 += usize::from(theirs.answer.status < 300 && ours.answer.status < 300);
+        self.compare(sort, about, &theirs.judgement(), &ours.judgement());
+    }
+
+    fn compare(&mut self, sort: &'static str, about: &str, theirs: &Value, ours: &Value) {
         if theirs == ours {
             return;
         }
-        match Exception::covering(about, &theirs, &ours) {
+        match Exception::covering(about, theirs, ours) {
             Some(exception) => *self.excepted.entry(exception.name).or_default() += 1,
-            None => self.differences.push(format!("{sort}: {about}\n{}", contrast(&theirs, &ours))),
+            None => self.differences.push(format!("{sort}: {about}\n{}", contrast(theirs, ours))),
         }
     }
 
@@ -99,10 +116,42 @@ impl Tally {
     }
 }
 
+/// An answer whose managedFields count.
+pub(crate) struct Owned<'a> {
+    pub(crate) answer: &'a Answer,
+    /// The object as it was before.
+    pub(crate) before: &'a Value,
+}
+
+impl Owned<'_> {
+    fn judgement(&self) -> Value {
+        let mut judgement = judgement(self.answer);
+        let body = self.answer.json();
+        let revision = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        judgement["managed"] = masked(&body["metadata"]["managedFields"]);
+        judgement["unchanged"] = (revision(&body) == revision(self.before)).into();
+        judgement
+    }
+}
+
+/// Entries with every time of today as one, and without what Kubernetes' admission adds to pods.
+fn masked(entries: &Value) -> Value {
+    let mut entries = entries.clone();
+    for entry in entries.as_array_mut().into_iter().flatten() {
+        if let Some(Value::Object(spec)) = entry.pointer_mut("/fieldsV1/f:spec") {
+            spec.retain(|key, _| !["f:priority", "f:preemptionPolicy"].contains(&key.as_str()));
+        }
+        if entry["time"].as_str().is_some_and(|time| !time.starts_with("2020-")) {
+            entry["time"] = "now".into();
+        }
+    }
+    entries
+}
+
 /// Only what differs between two judgements.
 fn contrast(theirs: &Value, ours: &Value) -> String {
     let mut lines = Vec::new();
-    for key in ["code", "warnings", "causes", "body"] {
+    for key in ["code", "warnings", "causes", "body", "managed", "unchanged"] {
         let (theirs, ours) = (&theirs[key], &ours[key]);
         match (theirs.as_array(), ours.as_array()) {
             _ if theirs == ours => {}
@@ -162,6 +211,11 @@ fn unquote(cause: &mut Value) {
         cause["message"] = said.into();
         return;
     }
+    // Nor what changed in a pod that cannot.
+    if let Some((said, _)) = cause["message"].as_str().and_then(|message| message.split_once("\n@@ ")) {
+        cause["message"] = said.into();
+        return;
+    }
     let whole = field == "spec.versions" || field.ends_with(".openAPIV3Schema");
     let message = cause["message"].as_str().unwrap_or_default();
     let said = match (message.find(": "), message.rfind("]: ").or(message.rfind("}: "))) {
@@ -179,6 +233,12 @@ fn strip(value: &mut Value) {
     if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
         metadata.remove("managedFields");
         metadata.retain(|key, _| !RANDOM.contains(&key.as_str()));
+    }
+    // What Kubernetes' admission adds to pods.
+    if value["kind"] == "Pod"
+        && let Some(Value::Object(spec)) = value.get_mut("spec")
+    {
+        spec.retain(|key, _| !["priority", "preemptionPolicy"].contains(&key.as_str()));
     }
     if let Some(Value::Array(conditions)) = value.pointer_mut("/status/conditions") {
         for condition in conditions {

@@ -11,13 +11,16 @@ pub(crate) struct Exception {
 
 impl Exception {
     /// All of them.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self { name: "ParserWords", covers: patterns_have_other_words },
         Self { name: "ParserWords", covers: odd_characters_are_quoted_otherwise },
         Self { name: "MistakenIdentity", covers: other_kinds_are_looked_at_no_further },
         Self { name: "UnknownTypes", covers: unknown_types_end_the_matter },
         Self { name: "NoConversionWebhooks", covers: webhooks_are_refused },
         Self { name: "ClientMistakes", covers: strategic_patches_that_make_no_sense },
+        Self { name: "ClientMistakes", covers: applied_objects_that_are_not_of_their_type },
+        Self { name: "ScaleOfCustomKinds", covers: scales_of_custom_kinds_can_be_applied },
+        Self { name: "NoClusterIps", covers: services_get_no_addresses },
         Self { name: "ContentWarnings", covers: pods_are_not_warned_of },
     ];
 
@@ -90,6 +93,36 @@ fn strategic_patches_that_make_no_sense(about: &str, theirs: &Value, ours: &Valu
     about.starts_with("strategic") && theirs["code"] == 500 && ours["code"] == 400
 }
 
+/// What is applied and is not of its type is the client's mistake; the words are the same.
+fn applied_objects_that_are_not_of_their_type(about: &str, theirs: &Value, ours: &Value) -> bool {
+    about.starts_with("applies")
+        && theirs["code"] == 500
+        && ours["code"] == 400
+        && theirs["body"]["message"] == ours["body"]["message"]
+}
+
+/// Kubernetes tries to convert the Scale as if it were an object of the custom kind.
+fn scales_of_custom_kinds_can_be_applied(_: &str, theirs: &Value, _: &Value) -> bool {
+    let message = theirs["body"]["message"].as_str().unwrap_or_default();
+    theirs["code"] == 500
+        && message.contains("request to convert CR to an invalid group/version: autoscaling/v1")
+}
+
+/// But for the addresses of a Service, and what is warned of, the answer is the same.
+fn services_get_no_addresses(about: &str, theirs: &Value, ours: &Value) -> bool {
+    let without = |answer: &Value| {
+        let mut answer = answer.clone();
+        answer["warnings"] = Value::Null;
+        if let Some(Value::Object(spec)) = answer.pointer_mut("/body/spec") {
+            spec.retain(|key, _| {
+                !["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"].contains(&key.as_str())
+            });
+        }
+        answer
+    };
+    about.starts_with("applies") && theirs["body"]["kind"] == "Service" && without(theirs) == without(ours)
+}
+
 /// But for its warnings the answer is the same.
 fn pods_are_not_warned_of(about: &str, theirs: &Value, ours: &Value) -> bool {
     let unwarned = |answer: &Value| {
@@ -97,7 +130,7 @@ fn pods_are_not_warned_of(about: &str, theirs: &Value, ours: &Value) -> bool {
         answer["warnings"] = Value::Null;
         answer
     };
-    about.starts_with("strategic") && unwarned(theirs) == unwarned(ours)
+    (about.starts_with("strategic") || about.starts_with("applies")) && unwarned(theirs) == unwarned(ours)
 }
 
 #[test]
