@@ -1,5 +1,6 @@
 //! The Status object: what every refusal says, with the exact codes, reasons and details that clients act on.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +9,9 @@ use serde::Serialize;
 
 use crate::body::Body;
 use crate::field::FieldError;
+
+/// How many errors a refusal names.
+const ERRORS_NAMED: usize = 1000;
 
 /// A refusal on its way to the client. Boxed, because results carry it everywhere.
 #[derive(Clone, Debug)]
@@ -251,13 +255,11 @@ impl Refusal {
     }
 
     pub(crate) fn invalid(kind: Qualified<'_>, name: &str, errors: &[FieldError]) -> Self {
-        let mut words: Vec<String> = Vec::new();
-        for error in errors {
-            let word = error.to_string();
-            if !words.contains(&word) {
-                words.push(word);
-            }
-        }
+        // An object can be wrong in more places than its text has bytes to spare.
+        let errors = errors.get(..ERRORS_NAMED).unwrap_or(errors);
+        let mut said = HashSet::new();
+        let mut words: Vec<String> = errors.iter().map(FieldError::to_string).collect();
+        words.retain(|word| said.insert(word.clone()));
         let message = match words.as_slice() {
             [one] => format!("{kind} {name:?} is invalid: {one}"),
             many => format!("{kind} {name:?} is invalid: [{}]", many.join(", ")),
