@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use bellwether_testkit::{Cluster, embedded};
+use bellwether_testkit::{Call, Cluster, embedded};
 use serde_json::{Map, Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -201,4 +201,65 @@ async fn no_object_full_of_mistakes_harms_the_server() {
         is_well(&cluster).await;
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+/// An object of a built-in kind with a megabyte of something, which a third of a body is.
+fn crowded(kind: &str, group: &str, pointer: &str, item: impl Fn(usize) -> String) -> (String, String) {
+    const ROOM: usize = 1_000_000;
+    let (mut items, mut at) = (String::new(), 0);
+    while items.len() < ROOM {
+        items.push_str(if at == 0 { "" } else { "," });
+        items.push_str(&item(at));
+        at += 1;
+    }
+    let mut object = json!({"apiVersion": group, "kind": kind, "metadata": {"generateName": "crowded-"}});
+    let (open, close) = if items.starts_with('"') && items.contains("\":") { ("{", "}") } else { ("[", "]") };
+    let mut into = &mut object;
+    for key in pointer.split('.') {
+        into = &mut into[key];
+    }
+    *into = "ITEMS".into();
+    let prefix = if group == "v1" { "/api/v1".to_owned() } else { format!("/apis/{group}") };
+    let path = format!("{prefix}/namespaces/default/{}s", kind.to_lowercase());
+    (path, object.to_string().replace("\"ITEMS\"", &format!("{open}{items}{close}")))
+}
+
+fn crowds() -> Vec<(&'static str, (String, String))> {
+    let empty = |_: usize| "{}".to_owned();
+    let named = |at: usize| format!(r#"{{"name":"n{at}"}}"#);
+    let entry = |at: usize| format!(r#""k{at}":"""#);
+    let text = |at: usize| format!(r#""example.com/{at}""#);
+    vec![
+        ("containers without anything", crowded("Pod", "v1", "spec.containers", empty)),
+        ("containers with a name", crowded("Pod", "v1", "spec.containers", named)),
+        ("volumes without anything", crowded("Pod", "v1", "spec.volumes", empty)),
+        ("volumes with a name", crowded("Pod", "v1", "spec.volumes", named)),
+        ("tolerations", crowded("Pod", "v1", "spec.tolerations", empty)),
+        ("ports", crowded("Service", "v1", "spec.ports", empty)),
+        ("ports with a number", crowded("Service", "v1", "spec.ports", |at| format!(r#"{{"port":{at}}}"#))),
+        ("entries", crowded("ConfigMap", "v1", "data", entry)),
+        ("labels", crowded("ConfigMap", "v1", "metadata.labels", entry)),
+        ("annotations", crowded("ConfigMap", "v1", "metadata.annotations", entry)),
+        ("finalizers", crowded("ConfigMap", "v1", "metadata.finalizers", text)),
+        ("owners", crowded("ConfigMap", "v1", "metadata.ownerReferences", empty)),
+        ("managers", crowded("ConfigMap", "v1", "metadata.managedFields", empty)),
+        ("secrets", crowded("ServiceAccount", "v1", "secrets", named)),
+        ("limits", crowded("LimitRange", "v1", "spec.limits", empty)),
+        ("init containers", crowded("Deployment", "apps/v1", "spec.template.spec.initContainers", named)),
+        ("rules", crowded("Role", "rbac.authorization.k8s.io/v1", "rules", empty)),
+        ("subjects", crowded("RoleBinding", "rbac.authorization.k8s.io/v1", "subjects", empty)),
+    ]
+}
+
+#[tokio::test]
+async fn no_crowd_in_a_body_harms_the_server() {
+    let cluster = embedded::in_process().await;
+    for (name, (path, body)) in crowds() {
+        let begun = Instant::now();
+        let answer = cluster.send(Call::new(http::Method::POST, path).body("application/json", body)).await;
+        println!("{name}: {} in {:?}", answer.status, begun.elapsed());
+        let said = answer.text();
+        assert!(matches!(answer.status, 201 | 413 | 422), "{name}: {} {said:.500}", answer.status);
+        assert!(begun.elapsed() < LONGEST, "{name}: {:?}", begun.elapsed());
+        is_well(&cluster).await;
+    }
 }

@@ -1,6 +1,8 @@
 //! What is wrong with the versions of a CustomResourceDefinition. Kubernetes lifts what all versions have in common to
 //! the top of the spec before it looks, and names it there: so do we.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::rules;
@@ -96,12 +98,11 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 fn check_list(versions: &[&Map<String, Value>], list: &Value, errors: &mut Vec<FieldError>) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     let mut unique = true;
     for (at, version) in versions.iter().enumerate() {
         let (path, name) = (format!("{VERSIONS}[{at}]"), text(version, "name"));
-        unique &= !seen.contains(&name);
-        seen.push(name);
+        unique &= seen.insert(name);
         let problems = names::label_1035(name);
         if !problems.is_empty() {
             errors.push(FieldError::invalid(format!("{path}.name"), name, problems.join(",")));

@@ -1,6 +1,8 @@
 //! What pods are made of, wherever it is written: in a Pod, or in the template of whatever makes pods.
 //! The checks are the ones that people run into; nothing here ever starts a container.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::cells::text_of;
@@ -150,16 +152,15 @@ pub(super) fn validate(spec: Option<&Value>, path: &str) -> Vec<FieldError> {
     if containers.is_empty() {
         errors.push(FieldError::required(format!("{path}.containers"), ""));
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = HashSet::new();
     for (key, containers) in [("containers", containers), ("initContainers", list("initContainers"))] {
         for (at, container) in containers.iter().enumerate() {
             let path = format!("{path}.{key}[{at}]");
             validate_container(container, &mounted, &path, &mut errors);
             let name = text_of(container, "name");
-            if !name.is_empty() && seen.contains(&name) {
+            if !(name.is_empty() || seen.insert(name)) {
                 errors.push(FieldError::duplicate(format!("{path}.name"), name));
             }
-            seen.push(name);
         }
     }
     let one_of = |key: &str, allowed: &[&str], errors: &mut Vec<FieldError>| {
@@ -226,7 +227,7 @@ fn one_source(volume: &Value, path: &str, errors: &mut Vec<FieldError>) -> bool 
 }
 
 fn unique_names(items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (at, item) in items.iter().enumerate() {
         let name = text_of(item, "name");
         let field = format!("{path}[{at}].name");
@@ -237,10 +238,9 @@ fn unique_names(items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
         for problem in names::label(name) {
             errors.push(FieldError::invalid(&field, name, problem));
         }
-        if seen.contains(&name) {
+        if !seen.insert(name) {
             errors.push(FieldError::duplicate(field, name));
         }
-        seen.push(name);
     }
 }
 
