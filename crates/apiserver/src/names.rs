@@ -2,6 +2,7 @@
 //! Kubernetes' own: clients and its tests read them.
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 const QUALIFIED: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -15,6 +16,8 @@ pub(crate) enum NameRule {
     Label,
     /// Anything that fits in a URL path: legacy events.
     PathSegment,
+    /// An address of the Internet, in its shortest form.
+    Address,
 }
 
 impl NameRule {
@@ -24,6 +27,7 @@ impl NameRule {
             Self::Subdomain => subdomain(name),
             Self::Label => label(name),
             Self::PathSegment => Vec::new(),
+            Self::Address => address(name),
         };
         if problems.is_empty() {
             problems = path_segment(name);
@@ -76,6 +80,29 @@ pub(crate) fn subdomain(name: &str) -> Vec<String> {
         problems.push(SUBDOMAIN.into());
     }
     problems
+}
+
+/// A subdomain below a `*` that stands for any label.
+pub(crate) fn wildcard_subdomain(name: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if name.len() > 253 {
+        problems.push(too_long(253, "characters"));
+    }
+    if !name.strip_prefix("*.").is_some_and(|rest| rest.split('.').all(is_label)) {
+        problems.push(WILDCARD.into());
+    }
+    problems
+}
+
+/// What is wrong with an address, which must also be written in its shortest form.
+pub(crate) fn address(text: &str) -> Vec<String> {
+    match text.parse::<std::net::IpAddr>() {
+        Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".into()],
+        Ok(address) if address.to_string() != text => {
+            vec![format!("must be in canonical form (\"{address}\")")]
+        }
+        Ok(_) => Vec::new(),
+    }
 }
 
 pub(crate) fn label(name: &str) -> Vec<String> {

@@ -54,19 +54,26 @@ import (
 	"runtime/debug"
 	"slices"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -91,13 +98,18 @@ var kinds = []struct {
 	{corev1.SchemeGroupVersion, &corev1.PodTemplate{}},
 	{corev1.SchemeGroupVersion, &corev1.ResourceQuota{}},
 	{corev1.SchemeGroupVersion, &corev1.LimitRange{}},
+	{corev1.SchemeGroupVersion, &corev1.PersistentVolume{}},
+	{corev1.SchemeGroupVersion, &corev1.PersistentVolumeClaim{}},
+	{corev1.SchemeGroupVersion, &corev1.ReplicationController{}},
 	{appsv1.SchemeGroupVersion, &appsv1.Deployment{}},
 	{appsv1.SchemeGroupVersion, &appsv1.ReplicaSet{}},
 	{appsv1.SchemeGroupVersion, &appsv1.StatefulSet{}},
 	{appsv1.SchemeGroupVersion, &appsv1.DaemonSet{}},
+	{appsv1.SchemeGroupVersion, &appsv1.ControllerRevision{}},
 	{batchv1.SchemeGroupVersion, &batchv1.Job{}},
 	{batchv1.SchemeGroupVersion, &batchv1.CronJob{}},
 	{autoscalingv1.SchemeGroupVersion, &autoscalingv1.Scale{}},
+	{autoscalingv2.SchemeGroupVersion, &autoscalingv2.HorizontalPodAutoscaler{}},
 	{policyv1.SchemeGroupVersion, &policyv1.PodDisruptionBudget{}},
 	{policyv1.SchemeGroupVersion, &policyv1.Eviction{}},
 	{schedulingv1.SchemeGroupVersion, &schedulingv1.PriorityClass{}},
@@ -116,6 +128,30 @@ var kinds = []struct {
 	{authorizationv1.SchemeGroupVersion, &authorizationv1.SelfSubjectAccessReview{}},
 	{authorizationv1.SchemeGroupVersion, &authorizationv1.SelfSubjectRulesReview{}},
 	{certificatesv1.SchemeGroupVersion, &certificatesv1.CertificateSigningRequest{}},
+	{networkingv1.SchemeGroupVersion, &networkingv1.Ingress{}},
+	{networkingv1.SchemeGroupVersion, &networkingv1.IngressClass{}},
+	{networkingv1.SchemeGroupVersion, &networkingv1.NetworkPolicy{}},
+	{networkingv1.SchemeGroupVersion, &networkingv1.ServiceCIDR{}},
+	{networkingv1.SchemeGroupVersion, &networkingv1.IPAddress{}},
+	{storagev1.SchemeGroupVersion, &storagev1.StorageClass{}},
+	{storagev1.SchemeGroupVersion, &storagev1.CSINode{}},
+	{storagev1.SchemeGroupVersion, &storagev1.CSIDriver{}},
+	{storagev1.SchemeGroupVersion, &storagev1.CSIStorageCapacity{}},
+	{storagev1.SchemeGroupVersion, &storagev1.VolumeAttachment{}},
+	{storagev1.SchemeGroupVersion, &storagev1.VolumeAttributesClass{}},
+	{nodev1.SchemeGroupVersion, &nodev1.RuntimeClass{}},
+	{resourcev1.SchemeGroupVersion, &resourcev1.DeviceClass{}},
+	{resourcev1.SchemeGroupVersion, &resourcev1.ResourceClaim{}},
+	{resourcev1.SchemeGroupVersion, &resourcev1.ResourceClaimTemplate{}},
+	{resourcev1.SchemeGroupVersion, &resourcev1.ResourceSlice{}},
+	{flowcontrolv1.SchemeGroupVersion, &flowcontrolv1.FlowSchema{}},
+	{flowcontrolv1.SchemeGroupVersion, &flowcontrolv1.PriorityLevelConfiguration{}},
+	{admissionregistrationv1.SchemeGroupVersion, &admissionregistrationv1.ValidatingWebhookConfiguration{}},
+	{admissionregistrationv1.SchemeGroupVersion, &admissionregistrationv1.MutatingWebhookConfiguration{}},
+	{admissionregistrationv1.SchemeGroupVersion, &admissionregistrationv1.ValidatingAdmissionPolicy{}},
+	{admissionregistrationv1.SchemeGroupVersion, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}},
+	{admissionregistrationv1.SchemeGroupVersion, &admissionregistrationv1.MutatingAdmissionPolicy{}},
+	{admissionregistrationv1.SchemeGroupVersion, &admissionregistrationv1.MutatingAdmissionPolicyBinding{}},
 	{apiextensionsv1.SchemeGroupVersion, &apiextensionsv1.CustomResourceDefinition{}},
 	{apiregistrationv1.SchemeGroupVersion, &apiregistrationv1.APIService{}},
 	{metav1.Unversioned, &metav1.DeleteOptions{}},

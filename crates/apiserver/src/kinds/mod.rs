@@ -1,14 +1,20 @@
 //! The built-in kinds: what each is called, and the rules that are its own.
 
+mod address;
+mod admission;
 mod cells;
+mod check;
 mod config_map;
 mod custom_resource_definition;
 mod defaults;
+mod device;
 mod endpoints;
 mod event;
+mod flow;
 mod job;
 mod lease;
 mod namespace;
+mod networking;
 mod node;
 mod pod;
 mod pod_spec;
@@ -16,9 +22,12 @@ mod pod_state;
 mod policy;
 mod rbac;
 mod review;
+mod scaling;
 mod secret;
 mod service;
 mod service_account;
+mod storage;
+mod volume;
 mod workload;
 
 use std::sync::LazyLock;
@@ -80,19 +89,27 @@ fn object(value: Value) -> Object {
 }
 
 /// The groups in the order of Kubernetes' discovery: of two kinds with one short name, clients take the first.
-const GROUPS: [&str; 12] = [
+const GROUPS: [&str; 20] = [
     "",
     "apps",
     "events.k8s.io",
     "authentication.k8s.io",
     "authorization.k8s.io",
+    "autoscaling",
     "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
     "policy",
     "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
     "scheduling.k8s.io",
     "coordination.k8s.io",
+    "node.k8s.io",
     "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
 ];
 
 /// The kinds that every logical cluster serves.
@@ -114,13 +131,27 @@ fn own(group: &str, kind: &str) -> Option<fn(Resource) -> Resource> {
         ("", "LimitRange") => policy::limit_range,
         ("", "Namespace") => namespace::own,
         ("", "Node") => node::own,
+        ("", "PersistentVolume") => volume::volume,
+        ("", "PersistentVolumeClaim") => volume::claim,
         ("", "Pod") => pod::own,
         ("", "PodTemplate") => pod::template,
+        ("", "ReplicationController") => scaling::replication_controller,
         ("", "ResourceQuota") => policy::resource_quota,
         ("", "Secret") => secret::own,
         ("", "Service") => service::own,
         ("", "ServiceAccount") => service_account::own,
+        (
+            "admissionregistration.k8s.io",
+            "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
+        ) => admission::webhooks,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => admission::mutating_policy,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => admission::validating_policy,
+        (
+            "admissionregistration.k8s.io",
+            "MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding",
+        ) => admission::binding,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => custom_resource_definition::own,
+        ("apps", "ControllerRevision") => scaling::revision,
         ("apps", "DaemonSet") => workload::daemon_set,
         ("apps", "Deployment") => workload::deployment,
         ("apps", "ReplicaSet") => workload::replica_set,
@@ -131,15 +162,34 @@ fn own(group: &str, kind: &str) -> Option<fn(Resource) -> Resource> {
         ("authorization.k8s.io", "SelfSubjectAccessReview") => review::self_access,
         ("authorization.k8s.io", "SelfSubjectRulesReview") => review::self_rules,
         ("authorization.k8s.io", "SubjectAccessReview") => review::access,
+        ("autoscaling", "HorizontalPodAutoscaler") => scaling::autoscaler,
         ("batch", "CronJob") => job::cron_job,
         ("batch", "Job") => job::job,
         ("coordination.k8s.io", "Lease") => lease::own,
         ("discovery.k8s.io", "EndpointSlice") => endpoints::slice,
         ("events.k8s.io", "Event") => event::events,
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => flow::schema,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => flow::level,
+        ("networking.k8s.io", "Ingress") => networking::ingress,
+        ("networking.k8s.io", "IngressClass") => networking::ingress_class,
+        ("networking.k8s.io", "IPAddress") => address::ip_address,
+        ("networking.k8s.io", "NetworkPolicy") => networking::network_policy,
+        ("networking.k8s.io", "ServiceCIDR") => address::service_cidr,
+        ("node.k8s.io", "RuntimeClass") => node::runtime_class,
         ("policy", "PodDisruptionBudget") => policy::disruption_budget,
         (crate::access::GROUP, "ClusterRole" | "Role") => rbac::role,
         (crate::access::GROUP, "ClusterRoleBinding" | "RoleBinding") => rbac::binding,
+        ("resource.k8s.io", "DeviceClass") => device::class,
+        ("resource.k8s.io", "ResourceClaim") => device::claim,
+        ("resource.k8s.io", "ResourceClaimTemplate") => device::template,
+        ("resource.k8s.io", "ResourceSlice") => device::slice,
         ("scheduling.k8s.io", "PriorityClass") => policy::priority_class,
+        ("storage.k8s.io", "CSIDriver") => storage::driver,
+        ("storage.k8s.io", "CSINode") => storage::node,
+        ("storage.k8s.io", "CSIStorageCapacity") => storage::capacity,
+        ("storage.k8s.io", "StorageClass") => storage::class,
+        ("storage.k8s.io", "VolumeAttachment") => storage::attachment,
+        ("storage.k8s.io", "VolumeAttributesClass") => storage::attributes_class,
         _ => return None,
     })
 }
@@ -221,6 +271,16 @@ fn blank_status(object: &mut Object, resource: &Resource) {
 /// For kinds with a status: each endpoint changes its own part only.
 fn keep_status_apart(object: &mut Object, change: Change<'_>) {
     change.keep(object, if change.subresource == Some(Subresource::Status) { "spec" } else { "status" });
+}
+
+/// The same, where what is written at `/status` leaves the metadata alone as well.
+fn keep_status_and_metadata_apart(object: &mut Object, change: Change<'_>) {
+    keep_status_apart(object, change);
+    if change.subresource == Some(Subresource::Status) {
+        for key in ["annotations", "finalizers", "labels", "ownerReferences"] {
+            change.keep_meta(object, key);
+        }
+    }
 }
 
 #[cfg(test)]

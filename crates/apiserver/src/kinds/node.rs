@@ -1,8 +1,9 @@
-//! Node: what a fleet's inventory needs of it. There is no kubelet behind it.
+//! Node and RuntimeClass: what a fleet's inventory needs of them. There is no kubelet behind it.
 
 use serde_json::Value;
 
 use super::cells::{or, or_none};
+use super::check::Check;
 use super::keep_status_apart;
 use crate::field::FieldError;
 use crate::object::{Meta, Object, lookup, text};
@@ -31,6 +32,24 @@ pub(super) fn own(resource: Resource) -> Resource {
             }),
         ],
         rules: Rules { default, prepare_update: keep_status_apart, validate, ..Rules::default() },
+        ..resource
+    }
+}
+
+pub(super) fn runtime_class(resource: Resource) -> Resource {
+    Resource {
+        columns: vec![name(), Column::text("Handler", |object, _| text(object, "handler").into()), age()],
+        rules: Rules {
+            unconditional_update: false,
+            create_on_update: true,
+            validate: |object, change| {
+                let mut check = Check::new(object, change);
+                check.required_name("handler", crate::names::label);
+                check.fixed("handler");
+                check.errors
+            },
+            ..Rules::default()
+        },
         ..resource
     }
 }
