@@ -63,7 +63,8 @@ pub(crate) async fn admit_agent(
 fn role(name: &str) -> anyhow::Result<Value> {
     for document in ROLES.iter().flat_map(|text| text.split("\n---\n")) {
         let object: Value = serde_saphyr::from_str(document).context("a role of ours cannot be read")?;
-        if object["kind"] == "ClusterRole" && object["metadata"]["name"] == name {
+        let is = |path: &str, text: &str| object.pointer(path).and_then(Value::as_str) == Some(text);
+        if is("/kind", "ClusterRole") && is("/metadata/name", name) {
             return Ok(object);
         }
     }
@@ -71,17 +72,17 @@ fn role(name: &str) -> anyhow::Result<Value> {
 }
 
 fn binding(kind: &str, name: &str, namespace: Option<&str>, role: &str, user: &str) -> Value {
-    let mut binding = json!({
+    let metadata = match namespace {
+        Some(namespace) => json!({"name": name, "namespace": namespace}),
+        None => json!({"name": name}),
+    };
+    json!({
         "apiVersion": format!("{GROUP}/v1"),
         "kind": kind,
-        "metadata": {"name": name},
+        "metadata": metadata,
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": GROUP, "kind": "User", "name": user}],
-    });
-    if let Some(namespace) = namespace {
-        binding["metadata"]["namespace"] = namespace.into();
-    }
-    binding
+    })
 }
 
 /// Makes an object what it should be; one that is so already is not written.

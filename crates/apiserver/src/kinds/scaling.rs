@@ -112,10 +112,8 @@ pub(super) fn autoscaler(resource: Resource) -> Resource {
 }
 
 const CONTROLLER: &[Row] = &[("spec", "replicas", To::Number(1))];
-const SCALES_UP: &[Row] = &[
-    ("", "stabilizationWindowSeconds", To::Number(0)),
-    ("", "selectPolicy", To::Text("Max")),
-];
+const SCALES_UP: &[Row] =
+    &[("", "stabilizationWindowSeconds", To::Number(0)), ("", "selectPolicy", To::Text("Max"))];
 const SCALES_DOWN: &[Row] = &[("", "selectPolicy", To::Text("Max"))];
 
 /// The labels of the template select it, and name the controller, unless somebody said otherwise.
