@@ -29,10 +29,15 @@ spec:
         image: registry.example.com/web:1.0
         ports: [{containerPort: 8080}]
 Y
+cat >ns.yaml <<Y
+apiVersion: v1
+kind: Namespace
+metadata: {name: $NS}
+Y
 OWNERS='jsonpath={range .metadata.managedFields[*]}{.manager}{" "}{.operation}{" "}{.apiVersion}{" "}{.subresource}{" "}{.fieldsV1}{"\n"}{end}'
 owners() { sh_ "kubectl -n $NS get $1 $2 --show-managed-fields -o '$OWNERS' | sort"; }
 
-k create ns $NS
+k create -f ns.yaml
 k -n $NS apply --server-side -f cm.yaml
 k -n $NS apply --server-side -f cm.yaml
 k -n $NS get cm shared -o yaml
@@ -56,7 +61,7 @@ owners deployment web
 k -n $NS scale deployment web --replicas=3
 owners deployment web
 sed 's/web:1.0/web:2.0/' web.yaml >web2.yaml
-k -n $NS diff --server-side -f web2.yaml
+k -n $NS diff --server-side --force-conflicts -f web2.yaml
 k -n $NS apply --server-side -f web2.yaml
 k -n $NS apply --server-side --force-conflicts -f web2.yaml
 owners deployment web
@@ -68,12 +73,9 @@ k -n $NS apply set-last-applied -f web2.yaml
 k -n $NS label cm shared more=yes
 k -n $NS annotate cm shared note=hello
 owners cm shared
-sed 's/a: "1"/odd: {}/' cm.yaml >bad.yaml
-k -n $NS apply --server-side --validate=strict -f bad.yaml
 k -n $NS patch cm shared --type json -p '[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]'
 owners cm shared
 k -n $NS apply --server-side --force-conflicts -f cm.yaml
 owners cm shared
 k -n $NS delete -f cm.yaml -f web.yaml
-k delete ns $NS --wait=false
 echo "--- end"
