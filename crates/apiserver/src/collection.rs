@@ -187,7 +187,8 @@ impl Collection<'_> {
         if rules.generations != Generations::None {
             object.set_generation(1);
         }
-        let change = Change { resource: self.resource, old: None, subresource: None };
+        let change =
+            Change { resource: self.resource, old: None, subresource: None, now: self.server.clock.now() };
         let mut errors = meta::validate(object, self.resource);
         errors.extend((rules.validate)(object, change));
         if !errors.is_empty() {
@@ -250,7 +251,8 @@ impl Collection<'_> {
             self.record(&mut object, Some((live, stored.revision())), request.subresource, request.author);
         }
         meta::carry_over(&mut object, old);
-        let change = Change { resource: self.resource, old: Some(old), subresource: request.subresource };
+        let (subresource, now) = (request.subresource, self.server.clock.now());
+        let change = Change { resource: self.resource, old: Some(old), subresource, now };
         (rules.prepare_update)(&mut object, change);
         (rules.default)(&mut object, self.resource);
         if self.is_new_generation(&object, old, request.subresource) {

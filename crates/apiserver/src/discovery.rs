@@ -170,7 +170,7 @@ fn foreign_kind(subresource: Subresource) -> Option<(&'static str, &'static str,
     match subresource {
         Subresource::Scale => Some(("autoscaling", "v1", "Scale")),
         Subresource::Token => Some(("authentication.k8s.io", "v1", "TokenRequest")),
-        Subresource::Status | Subresource::Finalize => None,
+        Subresource::Status | Subresource::Finalize | Subresource::Approval => None,
     }
 }
 

@@ -8,8 +8,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -95,6 +95,11 @@ impl Pki {
         Ok(Self { ca: ca.certificate.clone(), serving, admin, master, signing_key, authority: ca })
     }
 
+    /// The CA, as the server wants it to sign certificates of its clients.
+    pub fn authority(&self) -> Authority {
+        Authority(self.authority.clone())
+    }
+
     /// Somebody's certificate in a directory: the one that is there, or a new one.
     pub fn client(&self, dir: &Path, name: &str, user: &str, group: &str) -> Result<Credential, PkiError> {
         credential(dir, name, &self.authority, Purpose::Client { user, group })
@@ -112,6 +117,27 @@ impl Pki {
             ca: ca.certificate.clone(),
             authority: ca,
         })
+    }
+}
+
+/// A CA that signs what its clients ask for.
+#[derive(Clone, Debug)]
+pub struct Authority(Credential);
+
+impl Authority {
+    /// The certificate of a client for a request, which lives for as many seconds or a year. Of what the request asks
+    /// for, only its subject and its key count.
+    pub(crate) fn sign_client(&self, request: &[u8], seconds: Option<i64>) -> Result<String, PkiError> {
+        let mut request = CertificateSigningRequestParams::from_der(&request.into())?;
+        let mut params = CertificateParams::new(Vec::<String>::new())?;
+        params.distinguished_name = std::mem::take(&mut request.params.distinguished_name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        params.use_authority_key_identifier_extension = true;
+        set_validity(&mut params, seconds.map_or(LIFE, Duration::seconds).min(LIFE));
+        request.params = params;
+        let issuer = Issuer::from_ca_cert_pem(&self.0.certificate, KeyPair::from_pem(&self.0.key)?)?;
+        Ok(request.signed_by(&issuer)?.pem())
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) enum Subresource {
     Scale,
     /// A token for a ServiceAccount, made when it is asked for.
     Token,
+    /// Whether a request for a certificate is granted.
+    Approval,
 }
 
 /// A question about identity or access, which is answered and not kept.
@@ -59,6 +61,7 @@ impl Subresource {
             Self::Finalize => "finalize",
             Self::Scale => "scale",
             Self::Token => "token",
+            Self::Approval => "approval",
         }
     }
 }
@@ -161,6 +164,7 @@ pub(crate) struct Change<'a> {
     /// The stored object, on an update.
     pub(crate) old: Option<&'a Object>,
     pub(crate) subresource: Option<Subresource>,
+    pub(crate) now: jiff::Timestamp,
 }
 
 impl Change<'_> {

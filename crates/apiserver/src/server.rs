@@ -22,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::object::{Head, Meta as _, lookup, parse};
 use crate::openapi::Documents;
 use crate::options::Effect;
+use crate::pki::Authority;
 use crate::registry::{Registry, Resource};
 use crate::status::Answer;
 
@@ -139,6 +140,8 @@ pub(crate) struct Server {
     pub(crate) builtins: Arc<Registry>,
     /// The certificate of the CA, for `kube-root-ca.crt`.
     pub(crate) ca_certificate: String,
+    /// Signs certificates of clients, if this server has a CA.
+    pub(crate) authority: Option<Authority>,
     /// Signs the tokens of ServiceAccounts.
     pub(crate) signing_key: SigningKey,
     /// The schemas that definitions of all clusters bring with them.
@@ -157,6 +160,7 @@ impl Server {
         store: Store<Head>,
         clock: Arc<dyn Clock>,
         ca_certificate: String,
+        authority: Option<Authority>,
         signing_key: SigningKey,
         audit: AuditLog,
     ) -> Self {
@@ -165,6 +169,7 @@ impl Server {
             clock,
             builtins: Arc::new(kinds::builtins()),
             ca_certificate,
+            authority,
             signing_key,
             schemas: crd::Schemas::default(),
             clusters: RwLock::default(),
@@ -200,6 +205,7 @@ impl Server {
             self.complete(cluster, first).await
         });
         futures::try_join!(futures::future::try_join_all(namespaces), futures::future::try_join_all(rules))?;
+        self.ensure(cluster, ("networking.k8s.io", "servicecidrs"), "", kinds::first_service_cidr()).await?;
         self.ensure(cluster, ("", "services"), "default", kinds::kubernetes_service()).await
     }
 

@@ -20,6 +20,7 @@ use crate::body::Body;
 use crate::controllers::{self, Controllers};
 use crate::identity::Identity;
 use crate::names;
+use crate::pki::Authority;
 use crate::serve::{self, TlsSettings};
 use crate::server::{HUB, Server};
 use crate::status::Refusal;
@@ -72,6 +73,7 @@ pub struct Builder {
     controllers: Controllers,
     clusters: Vec<String>,
     ca_certificate: String,
+    authority: Option<Authority>,
     signing_key: Option<SigningKey>,
     audit_log: Option<PathBuf>,
 }
@@ -109,6 +111,13 @@ impl Builder {
     #[must_use]
     pub fn ca_certificate(mut self, pem: impl Into<String>) -> Self {
         self.ca_certificate = pem.into();
+        self
+    }
+
+    /// The CA that signs certificates of clients; without one, requests for them stay unsigned.
+    #[must_use]
+    pub fn certificate_authority(mut self, authority: Authority) -> Self {
+        self.authority = Some(authority);
         self
     }
 
@@ -155,7 +164,8 @@ impl Builder {
                 (log, Some(writing))
             }
         };
-        let server = Arc::new(Server::new(store, clock, self.ca_certificate, signing_key, audit));
+        let server =
+            Arc::new(Server::new(store, clock, self.ca_certificate, self.authority, signing_key, audit));
         let mut tasks = vec![
             tokio::spawn(controllers::run(server.clone(), self.controllers)),
             tokio::spawn(compact(server.clone())),
@@ -206,6 +216,7 @@ impl ApiServer {
             controllers: Controllers::all(),
             clusters: Vec::new(),
             ca_certificate: String::new(),
+            authority: None,
             signing_key: None,
             audit_log: None,
         }

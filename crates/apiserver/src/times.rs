@@ -48,6 +48,11 @@ pub(crate) fn age(text: &str, now: Timestamp) -> String {
     }
 }
 
+/// A number of seconds, in the same form.
+pub(crate) fn span(seconds: i64) -> String {
+    human(SignedDuration::from_secs(seconds))
+}
+
 /// A duration in at most two units, coarser as it grows.
 fn human(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();

@@ -165,6 +165,7 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
     let server = ApiServer::durable(dir)
         .clusters(plan.clusters.clone())
         .ca_certificate(&pki.ca)
+        .certificate_authority(pki.authority())
         .signing_key(SigningKey::read(&pki.signing_key)?)
         .audit_log(dir.join("audit.log"))
         .start()

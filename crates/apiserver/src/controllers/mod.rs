@@ -10,6 +10,7 @@ mod follow;
 mod garbage;
 mod namespaces;
 mod provision;
+mod signing;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub enum Controller {
     EventTtl,
     /// Gives roles that are made of other roles the rules of those.
     RoleAggregation,
+    /// Signs approved requests for certificates of clients.
+    CertificateSigning,
 }
 
 /// Which of the server's own controllers run.
@@ -49,6 +52,7 @@ impl Controllers {
             Controller::RootCertificates,
             Controller::EventTtl,
             Controller::RoleAggregation,
+            Controller::CertificateSigning,
         ]))
     }
 
@@ -113,6 +117,9 @@ fn start(tasks: &mut JoinSet<()>, controllers: &Controllers, ground: Ground) {
     }
     if controllers.has(Controller::RoleAggregation) {
         tasks.spawn(aggregation::run(ground.clone()));
+    }
+    if controllers.has(Controller::CertificateSigning) && *ground.cluster.name == *crate::server::HUB {
+        tasks.spawn(signing::run(ground.clone()));
     }
     if controllers.has(Controller::EventTtl) {
         tasks.spawn(event_ttl::run(ground));

@@ -42,6 +42,11 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// A part of a text that follows a rule of names.
+    pub(super) fn named_part(&mut self, path: &str, part: &str, rule: fn(&str) -> Vec<String>) {
+        self.errors.extend(rule(part).into_iter().map(|why| FieldError::invalid(path, part, why)));
+    }
+
     /// A text that must be there and follow a rule of names.
     pub(super) fn required_name(&mut self, path: &str, rule: fn(&str) -> Vec<String>) {
         self.required(path);

@@ -2,7 +2,9 @@
 
 mod address;
 mod admission;
+mod api_service;
 mod cells;
+pub(crate) mod certificate;
 mod check;
 mod config_map;
 mod custom_resource_definition;
@@ -81,6 +83,16 @@ pub(crate) fn kubernetes_service() -> Object {
     }))
 }
 
+/// The addresses of services: that of the API is one of them.
+pub(crate) fn first_service_cidr() -> Object {
+    object(json!({
+        "kind": "ServiceCIDR",
+        "apiVersion": "networking.k8s.io/v1",
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": ["10.0.0.0/24"]},
+    }))
+}
+
 fn object(value: Value) -> Object {
     match value {
         Value::Object(object) => object,
@@ -89,8 +101,9 @@ fn object(value: Value) -> Object {
 }
 
 /// The groups in the order of Kubernetes' discovery: of two kinds with one short name, clients take the first.
-const GROUPS: [&str; 20] = [
+const GROUPS: [&str; 21] = [
     "",
+    "apiregistration.k8s.io",
     "apps",
     "events.k8s.io",
     "authentication.k8s.io",
@@ -151,6 +164,7 @@ fn own(group: &str, kind: &str) -> Option<fn(Resource) -> Resource> {
             "MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding",
         ) => admission::binding,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => custom_resource_definition::own,
+        ("apiregistration.k8s.io", "APIService") => api_service::own,
         ("apps", "ControllerRevision") => scaling::revision,
         ("apps", "DaemonSet") => workload::daemon_set,
         ("apps", "Deployment") => workload::deployment,
@@ -165,6 +179,7 @@ fn own(group: &str, kind: &str) -> Option<fn(Resource) -> Resource> {
         ("autoscaling", "HorizontalPodAutoscaler") => scaling::autoscaler,
         ("batch", "CronJob") => job::cron_job,
         ("batch", "Job") => job::job,
+        (certificate::GROUP, "CertificateSigningRequest") => certificate::own,
         ("coordination.k8s.io", "Lease") => lease::own,
         ("discovery.k8s.io", "EndpointSlice") => endpoints::slice,
         ("events.k8s.io", "Event") => event::events,
@@ -206,6 +221,7 @@ fn describe(data: &'static ResourceData) -> Option<Resource> {
         "finalize" => Some(Subresource::Finalize),
         "scale" => Some(Subresource::Scale),
         "token" => Some(Subresource::Token),
+        "approval" => Some(Subresource::Approval),
         _ => None,
     };
     Some(Resource {

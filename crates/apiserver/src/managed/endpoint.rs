@@ -168,6 +168,7 @@ fn left_alone(resource: &Resource, subresource: Option<Subresource>) -> Set<'sta
     let custom = matches!(resource.typing, Typing::Custom(_));
     match subresource {
         Some(Subresource::Scale | Subresource::Token) => Set::default(),
+        Some(Subresource::Approval) => Set::of(&[&["spec"], &["status", "certificate"]]),
         Some(Subresource::Finalize) => Set::of(&[&["status"]]),
         Some(Subresource::Status) if custom => Set::of(&[&["metadata"], &["spec"]]),
         Some(Subresource::Status) => match resource.kind.as_str() {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::conform::conform;
 use super::patch::check_uid;
 use super::write::{check_name, settle_namespace};
-use super::{Call, render};
+use super::{Call, certificates, render};
 use crate::authors::Author;
 use crate::body::Body;
 use crate::collection::{Absent, UpdateRequest};
@@ -117,6 +117,9 @@ pub(super) async fn apply(
             if let Some(old) = old {
                 check_uid(call, &object, old)?;
             }
+            if old.is_none() {
+                certificates::sign_in(call, &mut object);
+            }
             call.admit(old, &object)?;
             check_nulls(call, &object, old, subresource)?;
             Ok(object)
@@ -178,7 +181,7 @@ fn check_nulls(
     subresource: Option<Subresource>,
 ) -> Answer<()> {
     let Typing::Custom(version) = &call.resource.typing else { return Ok(()) };
-    let change = Change { resource: &call.resource, old, subresource };
+    let change = Change { resource: &call.resource, old, subresource, now: call.server.clock.now() };
     let mut candidate = object.clone();
     match old {
         Some(_) => (call.resource.rules.prepare_update)(&mut candidate, change),

@@ -2,6 +2,7 @@
 //! decide, and renders the outcome in the form that the client accepts.
 
 mod apply;
+mod certificates;
 mod conform;
 mod delete;
 mod json_patch;
@@ -88,6 +89,7 @@ impl Call {
     /// Whether the author of a change may make it, beyond what the path says: whoever makes something new, by whatever
     /// verb, must be allowed to create, and nobody grants what they do not have.
     fn admit(&self, old: Option<&Object>, new: &Object) -> Answer<()> {
+        certificates::admit(self, old, new)?;
         let creates = old.is_none() && self.parts.method != Method::POST;
         if !creates && self.resource.group != access::GROUP {
             return Ok(());
@@ -128,7 +130,7 @@ where
     check_form(&call, accepted.form)?;
     match (call.parts.method.clone(), call.name.is_some(), subresource) {
         (method, named, part) if !takes(&call, &method, named, part) => Err(Refusal::method_not_allowed()),
-        (Method::GET | Method::HEAD, true, None | Some(Subresource::Status)) => {
+        (Method::GET | Method::HEAD, true, None | Some(Subresource::Status | Subresource::Approval)) => {
             read::get(&call, accepted).await
         }
         (Method::GET | Method::HEAD, true, Some(Subresource::Scale)) => scale::get(&call, accepted).await,
@@ -174,7 +176,7 @@ where
             let options = WriteOptions::read(&call.query, WriteVerb::Update)?;
             write::update(&mut call, content, &bytes, options, subresource, accepted).await
         }
-        (Method::PATCH, true, None | Some(Subresource::Status)) => {
+        (Method::PATCH, true, None | Some(Subresource::Status | Subresource::Approval)) => {
             let kind = negotiate::patch_kind(&call.parts.headers, &call.resource.typing)?;
             let bytes = read_body(body).await?;
             let options = WriteOptions::read(&call.query, patch_verb(kind))?;

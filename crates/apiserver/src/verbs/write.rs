@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 use serde::Deserialize;
 
 use super::conform::{Conformed, read_object};
-use super::{Call, render};
+use super::{Call, certificates, render};
 use crate::authors::Author;
 use crate::body::Body;
 use crate::collection::{Absent, UpdateRequest};
@@ -28,6 +28,7 @@ pub(super) async fn create(
         return Err(Refusal::bad_request("resourceVersion should not be set on objects to be created"));
     }
     settle_namespace(call, &mut object)?;
+    certificates::sign_in(call, &mut object);
     call.admit(None, &object)?;
     let manager = call.manager(&options);
     let author = Author::Manager(&manager);

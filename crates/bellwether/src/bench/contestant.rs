@@ -21,6 +21,10 @@ const GLANCE: Duration = Duration::from_millis(2);
 /// Where a server of ours keeps its data, in the directory that is made for it.
 const DATA: &str = "data";
 
+/// A line for every request, without its body.
+const AUDIT_POLICY: &str =
+    "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
+
 #[derive(Clone, Debug)]
 pub(crate) enum Contestant {
     Ours,
@@ -110,6 +114,8 @@ async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Contend
 
     let credentials = kubernetes_certificates(dir.path())?;
     let access = Access::new(SocketAddr::from((Ipv4Addr::LOCALHOST, secure)), &credentials)?;
+    // What ours writes down of every request, the other side writes down, too.
+    std::fs::write(dir.path().join("audit.yaml"), AUDIT_POLICY)?;
     // Time counts from here: that etcd is up already is to the advantage of the other side.
     let begun = Instant::now();
     let mut apiserver = Process::spawn(
@@ -128,6 +134,8 @@ async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Contend
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             "--authorization-mode=RBAC".to_owned(),
             "--disable-admission-plugins=ServiceAccount".to_owned(),
+            format!("--audit-policy-file={}", at("audit.yaml")),
+            format!("--audit-log-path={}", at("audit.log")),
         ],
         dir.path(),
     )?;

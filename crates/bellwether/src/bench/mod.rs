@@ -282,10 +282,10 @@ fn notes(arguments: &BenchArgs) -> Vec<String> {
         ),
         "Load: ConfigMaps with 1 KB, JSON, HTTP/2 over TLS on loopback; one connection for each client, up to 50 watchers share one.".to_owned(),
         "Watch delivery is from sending a write to the arrival of its event, at the given pace of writes; watch events are with 4 writers flat out.".to_owned(),
-        "bellwether: every write synced to disk before its answer; managedFields on every write; no RBAC, admission plugins or audit yet.".to_owned(),
+        "bellwether: every write synced to disk before its answer; RBAC (by a ClusterRoleBinding), managedFields, audit log; no admission plugins.".to_owned(),
     ];
     if arguments.assets.is_some() {
-        notes.push("kube-apiserver + etcd: every write synced to disk by etcd; RBAC (as system:masters), managedFields, admission plugins; no audit. Started after etcd was up; memory is that of both.".to_owned());
+        notes.push("kube-apiserver + etcd: every write synced to disk by etcd; RBAC (as system:masters), managedFields, audit log, admission plugins. Started after etcd was up; memory is that of both.".to_owned());
     }
     notes
 }
