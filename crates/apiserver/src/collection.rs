@@ -204,7 +204,8 @@ impl Collection<'_> {
         if rules.generations != Generations::None {
             object.set_generation(1);
         }
-        let change = Change { resource: self.resource, old: None, subresource: None, now: self.server.clock.now() };
+        let change =
+            Change { resource: self.resource, old: None, subresource: None, now: self.server.clock.now() };
         let mut errors = meta::validate(object, self.resource);
         errors.extend((rules.validate)(object, change));
         if !errors.is_empty() {

@@ -164,7 +164,8 @@ impl Builder {
                 (log, Some(writing))
             }
         };
-        let server = Arc::new(Server::new(store, clock, self.ca_certificate, self.authority, signing_key, audit));
+        let server =
+            Arc::new(Server::new(store, clock, self.ca_certificate, self.authority, signing_key, audit));
         let mut tasks = vec![
             tokio::spawn(controllers::run(server.clone(), self.controllers)),
             tokio::spawn(compact(server.clone())),

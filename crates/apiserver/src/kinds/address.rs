@@ -39,7 +39,11 @@ pub(super) fn service_cidr(resource: Resource) -> Resource {
 pub(super) fn ip_address(resource: Resource) -> Resource {
     Resource {
         columns: vec![name(), Column::text("ParentRef", |object, _| or_none(parent(object)))],
-        rules: Rules { names: crate::names::NameRule::Address, validate: validate_address, ..Rules::default() },
+        rules: Rules {
+            names: crate::names::NameRule::Address,
+            validate: validate_address,
+            ..Rules::default()
+        },
         ..resource
     }
 }

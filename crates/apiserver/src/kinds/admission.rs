@@ -15,7 +15,12 @@ use crate::selector::LabelSelector;
 use crate::table::{Column, age, name};
 
 fn rules() -> Rules {
-    Rules { unconditional_update: false, generations: Generations::Content, warn: not_enforced, ..Rules::default() }
+    Rules {
+        unconditional_update: false,
+        generations: Generations::Content,
+        warn: not_enforced,
+        ..Rules::default()
+    }
 }
 
 /// A policy that looks as if it held and does not is worse than none.
@@ -28,7 +33,11 @@ fn not_enforced(_: &Object, change: Change<'_>) -> Vec<String> {
 
 pub(super) fn webhooks(resource: Resource) -> Resource {
     Resource {
-        columns: vec![name(), Column::integer("Webhooks", |object, _| count(object, "webhooks").into()), age()],
+        columns: vec![
+            name(),
+            Column::integer("Webhooks", |object, _| count(object, "webhooks").into()),
+            age(),
+        ],
         rules: Rules {
             default: |object, resource| {
                 fill(object, WEBHOOK);
@@ -117,11 +126,7 @@ pub(super) fn binding(resource: Resource) -> Resource {
             Column::text("ParamRef", |object, _| param(object).into()),
             age(),
         ],
-        rules: Rules {
-            default: |object, _| fill(object, BINDING),
-            validate: validate_binding,
-            ..rules()
-        },
+        rules: Rules { default: |object, _| fill(object, BINDING), validate: validate_binding, ..rules() },
         ..resource
     }
 }
@@ -156,7 +161,8 @@ fn param_kind() -> Column {
         if !is_set(object, "spec.paramKind") {
             return "<unset>".into();
         }
-        format!("{}/{}", text(object, "spec.paramKind.apiVersion"), text(object, "spec.paramKind.kind")).into()
+        format!("{}/{}", text(object, "spec.paramKind.apiVersion"), text(object, "spec.paramKind.kind"))
+            .into()
     })
 }
 

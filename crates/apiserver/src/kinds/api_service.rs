@@ -14,14 +14,19 @@ pub(super) fn own(resource: Resource) -> Resource {
             Column::text("Service", |object, _| or(text(object, "spec.service.name"), "Local")),
             Column::text("Available", |object, _| {
                 let conditions = list(object, "status.conditions").iter();
-                let available = conditions.rev().find(|condition| super::cells::text_of(condition, "type") == "Available");
+                let available = conditions
+                    .rev()
+                    .find(|condition| super::cells::text_of(condition, "type") == "Available");
                 available.map_or("Unknown", |condition| super::cells::text_of(condition, "status")).into()
             }),
             age(),
         ],
         rules: Rules {
             validate: |_, _| {
-                vec![FieldError::forbidden("spec", "this server answers every group itself and sends none elsewhere")]
+                vec![FieldError::forbidden(
+                    "spec",
+                    "this server answers every group itself and sends none elsewhere",
+                )]
             },
             ..Rules::default()
         },

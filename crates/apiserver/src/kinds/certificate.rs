@@ -153,7 +153,8 @@ fn stamp(object: &mut Object, change: Change<'_>) {
         return;
     };
     for condition in conditions {
-        let same = |old: &&Value| ["type", "status"].iter().all(|key| text_of(old, key) == text_of(condition, key));
+        let same =
+            |old: &&Value| ["type", "status"].iter().all(|key| text_of(old, key) == text_of(condition, key));
         let old = change.old.and_then(|old| list(old, "status.conditions").iter().find(same));
         let since = match old.map(|old| text_of(old, "lastTransitionTime")) {
             None | Some("") => now.clone(),
@@ -187,9 +188,8 @@ pub(crate) fn read(pem: &[u8]) -> Result<Wanted, String> {
     if pem.label != "CERTIFICATE REQUEST" {
         return Err("PEM block type must be CERTIFICATE REQUEST".to_owned());
     }
-    let (_, request) =
-        x509_parser::certification_request::X509CertificationRequest::from_der(&pem.contents)
-            .map_err(|error| error.to_string())?;
+    let (_, request) = x509_parser::certification_request::X509CertificationRequest::from_der(&pem.contents)
+        .map_err(|error| error.to_string())?;
     let subject = &request.certification_request_info.subject;
     // What cannot be read as text is no group that anybody could be checked for.
     let organisations: Result<Vec<String>, String> = subject
@@ -210,7 +210,10 @@ fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
         for verdict in [APPROVED, DENIED] {
             let of = |object: &Object| {
                 let is = |(_, item): &(String, &Value)| text_of(item, "type") == verdict;
-                items(object, "status.conditions").filter(is).map(|(_, item)| item.clone()).collect::<Vec<_>>()
+                items(object, "status.conditions")
+                    .filter(is)
+                    .map(|(_, item)| item.clone())
+                    .collect::<Vec<_>>()
             };
             let (before, after) = (of(old), of(object));
             let what = match (before.len(), after.len()) {

@@ -63,7 +63,9 @@ impl<'a> Check<'a> {
 
     /// A number within limits, if it is there.
     pub(super) fn number(&mut self, path: &str, good: impl Fn(i64) -> bool, why: &str) {
-        if let Some(number) = lookup(self.object, path).and_then(Value::as_i64).filter(|number| !good(*number)) {
+        if let Some(number) =
+            lookup(self.object, path).and_then(Value::as_i64).filter(|number| !good(*number))
+        {
             self.add(FieldError::invalid(path, number, why));
         }
     }
@@ -91,7 +93,10 @@ impl<'a> Check<'a> {
 }
 
 /// The items of a list, each with the path to it.
-pub(super) fn items<'a>(object: &'a Object, path: &str) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
+pub(super) fn items<'a>(
+    object: &'a Object,
+    path: &str,
+) -> impl Iterator<Item = (String, &'a Value)> + use<'a> {
     let list = lookup(object, path).and_then(Value::as_array).into_iter().flatten();
     let path = path.to_owned();
     list.enumerate().map(move |(at, item)| (format!("{path}[{at}]"), item))

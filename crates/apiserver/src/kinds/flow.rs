@@ -62,7 +62,9 @@ pub(super) fn level(resource: Resource) -> Resource {
                 shown(object, "spec.limited.nominalConcurrencyShares")
             }),
             Column::text("Queues", |object, _| shown(object, "spec.limited.limitResponse.queuing.queues")),
-            Column::text("HandSize", |object, _| shown(object, "spec.limited.limitResponse.queuing.handSize")),
+            Column::text("HandSize", |object, _| {
+                shown(object, "spec.limited.limitResponse.queuing.handSize")
+            }),
             Column::text("QueueLengthLimit", |object, _| {
                 shown(object, "spec.limited.limitResponse.queuing.queueLengthLimit")
             }),

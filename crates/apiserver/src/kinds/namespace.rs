@@ -67,9 +67,9 @@ fn prepare_update(object: &mut Object, change: Change<'_>) {
             keep("spec");
             keep("status");
         }
-        Some(
-            Subresource::Status | Subresource::Scale | Subresource::Token | Subresource::Approval,
-        ) => keep("spec"),
+        Some(Subresource::Status | Subresource::Scale | Subresource::Token | Subresource::Approval) => {
+            keep("spec")
+        }
         Some(Subresource::Finalize) => keep("status"),
     }
 }

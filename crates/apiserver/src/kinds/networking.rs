@@ -27,9 +27,12 @@ pub(super) fn ingress(resource: Resource) -> Resource {
             Column::text("Class", |object, _| or_none(text(object, "spec.ingressClassName"))),
             Column::text("Hosts", |object, _| hosts(object).into()),
             Column::text("Address", |object, _| address(object).into()),
-            Column::text("Ports", |object, _| {
-                if count(object, "spec.tls") > 0 { "80, 443".into() } else { "80".into() }
-            }),
+            Column::text(
+                "Ports",
+                |object, _| {
+                    if count(object, "spec.tls") > 0 { "80, 443".into() } else { "80".into() }
+                },
+            ),
             age(),
         ],
         rules: Rules {
@@ -182,7 +185,8 @@ fn validate_ingress(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     }
     check.named("spec.ingressClassName", names::subdomain);
     let (annotated, class) = (annotation(object, CLASS_ANNOTATION), text(object, "spec.ingressClassName"));
-    if let (None, Some(annotated)) = (change.old, annotated.filter(|_| is_set(object, "spec.ingressClassName")))
+    if let (None, Some(annotated)) =
+        (change.old, annotated.filter(|_| is_set(object, "spec.ingressClassName")))
         && annotated != class
     {
         let detail = "must match `ingressClassName` when both are specified";

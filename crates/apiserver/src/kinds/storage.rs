@@ -266,7 +266,8 @@ fn validate_attachment(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     check.required("spec.attacher");
     const SOURCE: &str = "spec.source";
     let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-    match (is_set(object, "spec.source.inlineVolumeSpec"), is_set(object, "spec.source.persistentVolumeName")) {
+    match (is_set(object, "spec.source.inlineVolumeSpec"), is_set(object, "spec.source.persistentVolumeName"))
+    {
         (false, false) => check.add(FieldError::required(SOURCE, detail)),
         (true, true) => check.add(FieldError::forbidden(SOURCE, detail)),
         _ => check.named("spec.source.persistentVolumeName", names::subdomain),

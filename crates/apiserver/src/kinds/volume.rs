@@ -29,7 +29,9 @@ pub(super) fn volume(resource: Resource) -> Resource {
             name(),
             Column::text("Capacity", |object, _| or(text(object, "spec.capacity.storage"), "0")),
             Column::text("Access Modes", |object, _| modes(object, "spec.accessModes").into()),
-            Column::text("Reclaim Policy", |object, _| text(object, "spec.persistentVolumeReclaimPolicy").into()),
+            Column::text("Reclaim Policy", |object, _| {
+                text(object, "spec.persistentVolumeReclaimPolicy").into()
+            }),
             Column::text("Status", |object, _| phase(object).into()),
             Column::text("Claim", |object, _| claim_of(object).into()),
             Column::text("StorageClass", |object, _| text(object, "spec.storageClassName").into()),
@@ -162,7 +164,8 @@ fn validate_volume(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     }
     validate_modes(object, &mut check, "");
     const CAPACITY: &str = "spec.capacity";
-    let capacity = lookup(object, CAPACITY).and_then(Value::as_object).filter(|capacity| !capacity.is_empty());
+    let capacity =
+        lookup(object, CAPACITY).and_then(Value::as_object).filter(|capacity| !capacity.is_empty());
     if capacity.is_none() {
         check.add(FieldError::required(CAPACITY, ""));
     }

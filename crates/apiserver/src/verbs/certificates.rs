@@ -52,8 +52,13 @@ fn may(call: &Call, verb: &str, request: &Object) -> bool {
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
     let policy = call.cluster.policy(&call.server);
     [signer, domain.as_str()].iter().any(|name| {
-        let on =
-            On::Resource { group: certificate::GROUP, resource: "signers", subresource: "", namespace: "", name };
+        let on = On::Resource {
+            group: certificate::GROUP,
+            resource: "signers",
+            subresource: "",
+            namespace: "",
+            name,
+        };
         policy.allows(&call.identity, &Wish { verb, on })
     })
 }
