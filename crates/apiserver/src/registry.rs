@@ -72,6 +72,12 @@ pub(crate) struct Rename {
     pub(crate) here: &'static str,
 }
 
+/// How a version that differs in more than names is made of the stored one, and back.
+pub(crate) struct Conversion {
+    pub(crate) to_stored: fn(&mut Object),
+    pub(crate) to_served: fn(&mut Object),
+}
+
 /// What decides how the objects of a kind look.
 #[derive(Clone)]
 pub(crate) enum Typing {
@@ -101,6 +107,7 @@ pub(crate) struct Resource {
     /// Where the objects are kept; versions of one kind share it.
     pub(crate) storage: Storage,
     pub(crate) view: &'static [Rename],
+    pub(crate) conversion: Option<&'static Conversion>,
     pub(crate) rules: Rules,
     pub(crate) selectable: Vec<Selectable>,
     pub(crate) columns: Vec<Column>,
@@ -275,6 +282,9 @@ impl Resource {
                 object.insert(rename.stored.into(), value);
             }
         }
+        if let Some(conversion) = self.conversion {
+            (conversion.to_stored)(&mut object);
+        }
         object
     }
 
@@ -286,6 +296,9 @@ impl Resource {
                 if let Some(value) = object.remove(rename.stored) {
                     object.insert(rename.here.into(), value);
                 }
+            }
+            if let Some(conversion) = self.conversion {
+                (conversion.to_served)(&mut object);
             }
         }
         match &self.typing {

@@ -110,6 +110,7 @@ var kinds = []struct {
 	{batchv1.SchemeGroupVersion, &batchv1.CronJob{}},
 	{autoscalingv1.SchemeGroupVersion, &autoscalingv1.Scale{}},
 	{autoscalingv2.SchemeGroupVersion, &autoscalingv2.HorizontalPodAutoscaler{}},
+	{autoscalingv1.SchemeGroupVersion, &autoscalingv1.HorizontalPodAutoscaler{}},
 	{policyv1.SchemeGroupVersion, &policyv1.PodDisruptionBudget{}},
 	{policyv1.SchemeGroupVersion, &policyv1.Eviction{}},
 	{schedulingv1.SchemeGroupVersion, &schedulingv1.PriorityClass{}},

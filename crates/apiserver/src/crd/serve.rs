@@ -166,6 +166,7 @@ fn resource(stored: &Stored, definition: &Definition, version: &Version, storage
             typing: Typing::Custom(Arc::new(storage.clone())),
         },
         view: &[],
+        conversion: None,
         rules: Rules {
             unconditional_update: false,
             generations: Generations::Content,

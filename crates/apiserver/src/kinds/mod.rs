@@ -3,6 +3,7 @@
 mod address;
 mod admission;
 mod api_service;
+mod autoscaler;
 mod cells;
 pub(crate) mod certificate;
 mod check;
@@ -23,8 +24,8 @@ mod pod_spec;
 mod pod_state;
 mod policy;
 mod rbac;
+mod replication;
 mod review;
-mod scaling;
 mod secret;
 mod service;
 mod service_account;
@@ -148,7 +149,7 @@ fn own(group: &str, kind: &str) -> Option<fn(Resource) -> Resource> {
         ("", "PersistentVolumeClaim") => volume::claim,
         ("", "Pod") => pod::own,
         ("", "PodTemplate") => pod::template,
-        ("", "ReplicationController") => scaling::replication_controller,
+        ("", "ReplicationController") => replication::replication_controller,
         ("", "ResourceQuota") => policy::resource_quota,
         ("", "Secret") => secret::own,
         ("", "Service") => service::own,
@@ -165,7 +166,7 @@ fn own(group: &str, kind: &str) -> Option<fn(Resource) -> Resource> {
         ) => admission::binding,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => custom_resource_definition::own,
         ("apiregistration.k8s.io", "APIService") => api_service::own,
-        ("apps", "ControllerRevision") => scaling::revision,
+        ("apps", "ControllerRevision") => replication::revision,
         ("apps", "DaemonSet") => workload::daemon_set,
         ("apps", "Deployment") => workload::deployment,
         ("apps", "ReplicaSet") => workload::replica_set,
@@ -176,7 +177,7 @@ fn own(group: &str, kind: &str) -> Option<fn(Resource) -> Resource> {
         ("authorization.k8s.io", "SelfSubjectAccessReview") => review::self_access,
         ("authorization.k8s.io", "SelfSubjectRulesReview") => review::self_rules,
         ("authorization.k8s.io", "SubjectAccessReview") => review::access,
-        ("autoscaling", "HorizontalPodAutoscaler") => scaling::autoscaler,
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::own,
         ("batch", "CronJob") => job::cron_job,
         ("batch", "Job") => job::job,
         (certificate::GROUP, "CertificateSigningRequest") => certificate::own,
@@ -244,6 +245,7 @@ fn describe(data: &'static ResourceData) -> Option<Resource> {
         review: None,
         typing,
         view: &[],
+        conversion: None,
         rules: Rules::default(),
         selectable: Vec::new(),
         columns: Vec::new(),

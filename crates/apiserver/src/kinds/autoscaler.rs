@@ -1,90 +1,47 @@
-//! ReplicationController, ControllerRevision and HorizontalPodAutoscaler: stored, defaulted, checked and printed. Nothing
-//! is replicated or scaled.
+//! HorizontalPodAutoscaler: stored as `autoscaling/v2`, defaulted, checked and printed. Nothing is scaled. The first version
+//! knows one metric, the use of CPU; the others are in annotations there, so that a client of it loses nothing.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::cells::{number, or_none, pairs, text_of};
-use super::check::{Check, is_set, items};
+use super::cells::{number, or_none, text_of};
+use super::check::{Check, items};
 use super::defaults::{Row, To, each, fill};
-use super::workload::{TEMPLATE, containers, images, not_negative};
-use super::{blank_status, keep_status_apart, pod_spec};
-use crate::crd::Scale;
+use super::workload::not_negative;
+use super::{blank_status, keep_status_apart};
 use crate::field::FieldError;
 use crate::object::{Meta, Object, lookup, text};
-use crate::registry::{Change, Generations, Resource, Rules, Subresource};
-use crate::selector::Selectable;
+use crate::registry::{Change, Conversion, Resource, Rules, Storage, Subresource, Typing};
+use crate::shape::BUILTINS;
 use crate::table::{Column, age, name};
 
-/// How many metrics of an autoscaler its row shows.
+/// How many metrics its row shows.
 const SHOWN_METRICS: usize = 2;
 
-pub(super) fn replication_controller(resource: Resource) -> Resource {
-    Resource {
-        selectable: vec![Selectable::number("status.replicas", &["status.replicas"])],
-        columns: vec![
-            name(),
-            Column::integer("Desired", |object, _| number(object, "spec.replicas").into()),
-            Column::integer("Current", |object, _| number(object, "status.replicas").into()),
-            Column::integer("Ready", |object, _| number(object, "status.readyReplicas").into()),
-            age(),
-            containers(),
-            images(),
-            Column::wide("Selector", |object, _| or_none(pairs(lookup(object, "spec.selector")))),
-        ],
-        scale: Scale::read(&json!({
-            "specReplicasPath": ".spec.replicas",
-            "statusReplicasPath": ".status.replicas",
-            "labelSelectorPath": ".spec.selector",
-        })),
-        rules: Rules {
-            generations: Generations::Content,
-            default: |object, _| default_controller(object),
-            prepare_create: blank_status,
-            prepare_update: keep_status_apart,
-            validate: validate_controller,
-            ..Rules::default()
-        },
-        ..resource
-    }
-}
+const FIRST_VERSION: Conversion = Conversion { to_stored: from_first, to_served: to_first };
 
-pub(super) fn revision(resource: Resource) -> Resource {
-    Resource {
-        columns: vec![
-            name(),
-            Column::text("Controller", |object, _| or_none(controller(object))),
-            Column::text("Revision", |object, _| number(object, "revision").into()),
-            age(),
-        ],
-        rules: Rules {
-            validate: |object, change| {
-                let mut check = Check::new(object, change);
-                if number(object, "revision") < 0 {
-                    let detail = "must be greater than or equal to 0";
-                    check.add(FieldError::invalid("revision", number(object, "revision"), detail));
-                }
-                if change.old.is_none() {
-                    match object.get("data") {
-                        None | Some(Value::Null) => {
-                            check.add(FieldError::required("data", "data is mandatory"));
-                        }
-                        Some(Value::Object(_)) => {}
-                        Some(_) => {
-                            check.add(FieldError::required("data", "data must be a valid JSON object"));
-                        }
-                    }
-                }
-                check.fixed("data");
-                check.errors
-            },
-            ..Rules::default()
-        },
-        ..resource
-    }
-}
+/// What the first version has no field for: where it is, and the annotation that holds it.
+const ANNOTATED: [(&str, &str, &str); 4] = [
+    ("spec", "metrics", "autoscaling.alpha.kubernetes.io/metrics"),
+    ("spec", "behavior", "autoscaling.alpha.kubernetes.io/behavior"),
+    ("status", "currentMetrics", "autoscaling.alpha.kubernetes.io/current-metrics"),
+    ("status", "conditions", "autoscaling.alpha.kubernetes.io/conditions"),
+];
 
-pub(super) fn autoscaler(resource: Resource) -> Resource {
+/// The use of CPU: the list of metrics, what each says, and the field of the first version.
+const CPU: [(&str, &str, &str, &str); 2] = [
+    ("spec", "metrics", "target", "targetCPUUtilizationPercentage"),
+    ("status", "currentMetrics", "current", "currentCPUUtilizationPercentage"),
+];
+
+pub(super) fn own(resource: Resource) -> Resource {
+    let old = resource.version == "v1";
+    let typing = match BUILTINS.type_of("autoscaling", "v2", &resource.kind) {
+        Some(shape) => Typing::Builtin(shape),
+        None => resource.typing.clone(),
+    };
     Resource {
+        storage: Storage { api_version: "autoscaling/v2".into(), typing, ..resource.storage },
+        conversion: old.then_some(&FIRST_VERSION),
         columns: vec![
             name(),
             Column::text("Reference", |object, _| {
@@ -111,63 +68,69 @@ pub(super) fn autoscaler(resource: Resource) -> Resource {
     }
 }
 
-const CONTROLLER: &[Row] = &[("spec", "replicas", To::Number(1))];
 const SCALES_UP: &[Row] =
     &[("", "stabilizationWindowSeconds", To::Number(0)), ("", "selectPolicy", To::Text("Max"))];
 const SCALES_DOWN: &[Row] = &[("", "selectPolicy", To::Text("Max"))];
 
-/// The labels of the template select it, and name the controller, unless somebody said otherwise.
-fn default_controller(object: &mut Object) {
-    fill(object, CONTROLLER);
-    each(object, "spec.template.spec", &mut pod_spec::default);
-    let Some(labels) = lookup(object, "spec.template.metadata.labels").cloned() else { return };
-    let missing = |map: Option<&Value>| map.and_then(Value::as_object).is_none_or(|map| map.is_empty());
-    if missing(lookup(object, "spec.selector")) {
-        each(object, "spec", &mut |spec| {
-            spec.insert("selector".into(), labels.clone());
+/// Whether a metric is the use of CPU, in percent.
+fn cpu_use(metric: &Value, side: &str) -> Option<Value> {
+    let resource = metric.get("resource").filter(|resource| text_of(resource, "name") == "cpu")?;
+    resource.get(side)?.get("averageUtilization").cloned()
+}
+
+fn to_first(object: &mut Object) {
+    for (part, list, side, field) in CPU {
+        let mut found = None;
+        each(object, part, &mut |part| {
+            if let Some(Value::Array(metrics)) = part.get_mut(list) {
+                let at = metrics.iter().position(|metric| cpu_use(metric, side).is_some());
+                found = at.and_then(|at| cpu_use(&metrics.remove(at), side));
+                if metrics.is_empty() {
+                    part.remove(list);
+                }
+            }
+            if let Some(found) = found.take() {
+                part.insert(field.into(), found);
+            }
         });
     }
-    if missing(object.meta().and_then(|meta| meta.get("labels"))) {
-        object.meta_mut().insert("labels".into(), labels);
+    for (part, key, annotation) in ANNOTATED {
+        let mut rest = None;
+        each(object, part, &mut |part| rest = part.remove(key));
+        if let Some(rest) = rest {
+            let annotations =
+                object.meta_mut().entry("annotations").or_insert_with(|| Value::Object(Map::new()));
+            crate::object::set(annotations, annotation, rest.to_string());
+        }
     }
 }
 
-fn validate_controller(object: &Object, change: Change<'_>) -> Vec<FieldError> {
-    let mut check = Check::new(object, change);
-    if change.subresource == Some(Subresource::Status) {
-        return check.errors;
+fn from_first(object: &mut Object) {
+    for (part, key, annotation) in ANNOTATED {
+        let Some(Value::Object(annotations)) = object.meta_mut().get_mut("annotations") else { break };
+        let Some(rest) = annotations.remove(annotation) else { continue };
+        if annotations.is_empty() {
+            object.meta_mut().remove("annotations");
+        }
+        // What cannot be read was not written here, and is dropped as Kubernetes drops it.
+        if let Some(Ok(rest)) = rest.as_str().map(serde_json::from_str::<Value>) {
+            let part = object.entry(part).or_insert_with(|| Value::Object(Map::new()));
+            crate::object::set(part, key, rest);
+        }
     }
-    not_negative(object, &["spec.minReadySeconds", "spec.replicas"], &mut check.errors);
-    let selector = lookup(object, "spec.selector").and_then(Value::as_object);
-    if selector.is_none_or(|selector| selector.is_empty()) {
-        check.add(FieldError::required("spec.selector", ""));
-    }
-    if !is_set(object, TEMPLATE) {
-        check.add(FieldError::required(TEMPLATE, ""));
-        return check.errors;
-    }
-    let labels = lookup(object, "spec.template.metadata.labels");
-    let has = |(key, value): (&String, &Value)| labels.and_then(|labels| labels.get(key)) == Some(value);
-    if !selector.into_iter().flatten().all(has) {
-        let detail = "`selector` does not match template `labels`";
-        let labels = labels.cloned().unwrap_or(Value::Null);
-        check.add(FieldError::invalid("spec.template.metadata.labels", labels, detail));
-    }
-    const SPEC: &str = "spec.template.spec";
-    check.errors.extend(pod_spec::validate(lookup(object, SPEC), SPEC));
-    check.one_of("spec.template.spec.restartPolicy", &["Always"]);
-    check.errors
-}
-
-/// The owner that controls a revision, as `statefulset.apps/name`.
-fn controller(object: &Object) -> String {
-    let owners = object.meta().and_then(|meta| meta.get("ownerReferences")).and_then(Value::as_array);
-    let controls = |owner: &&Value| owner.get("controller") == Some(&Value::Bool(true));
-    let Some(owner) = owners.into_iter().flatten().find(controls) else { return String::new() };
-    let kind = text_of(owner, "kind").to_lowercase();
-    match text_of(owner, "apiVersion").split_once('/') {
-        Some((group, _)) => format!("{kind}.{group}/{}", text_of(owner, "name")),
-        None => format!("{kind}/{}", text_of(owner, "name")),
+    for (part, list, side, field) in CPU {
+        each(object, part, &mut |part| {
+            let Some(percent) = part.remove(field).filter(|percent| !percent.is_null()) else { return };
+            let mut said = json!({"averageUtilization": percent});
+            if side == "target" {
+                crate::object::set(&mut said, "type", "Utilization");
+            }
+            let metric = json!({"type": "Resource", "resource": {"name": "cpu", side: said}});
+            let metrics = part.entry(list).or_insert_with(|| Value::Array(Vec::new()));
+            if let Value::Array(metrics) = metrics {
+                metrics.insert(0, metric);
+            }
+        });
     }
 }
 
@@ -262,4 +225,26 @@ fn validate_autoscaler(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     check.required("spec.scaleTargetRef.kind");
     check.required("spec.scaleTargetRef.name");
     check.errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_version_keeps_what_it_has_no_fields_for() {
+        let stored = json!({
+            "metadata": {"name": "a"},
+            "spec": {"maxReplicas": 3, "behavior": {"scaleUp": {}}, "metrics": [
+                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}},
+                {"type": "Pods", "pods": {"metric": {"name": "x"}}},
+            ]},
+        });
+        let Value::Object(mut object) = stored.clone() else { panic!("it is an object") };
+        to_first(&mut object);
+        assert_eq!(lookup(&object, "spec.targetCPUUtilizationPercentage"), Some(&json!(80)));
+        assert_eq!(lookup(&object, "spec.metrics"), None);
+        from_first(&mut object);
+        assert_eq!(Value::Object(object), stored);
+    }
 }
