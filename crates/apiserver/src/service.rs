@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bellwether_store::{Clock, OpenError, Options, Store};
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
 use http::{Request, Response};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -27,6 +28,9 @@ use crate::status::Refusal;
 
 /// How often history that is too old is dropped.
 const COMPACT_EVERY: Duration = Duration::from_secs(30);
+
+/// How many logical clusters are set up at the same time.
+const AT_ONCE: usize = 16;
 
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
@@ -173,9 +177,9 @@ impl Builder {
         tasks.extend(auditing);
         let started = ApiServer { server, tasks: Arc::new(Tasks(tasks)) };
         started.add_cluster(HUB).await?;
-        for name in &self.clusters {
-            started.add_cluster(name).await?;
-        }
+        // Together, so that their first objects share syncs.
+        let added = self.clusters.iter().map(|name| started.add_cluster(name));
+        futures::stream::iter(added).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         Ok(started)
     }
 }
