@@ -140,7 +140,7 @@ pub(crate) const fn age() -> Column {
 
 /// When the object was made.
 pub(crate) const fn created_at() -> Column {
-    Column::text("Created At", |object, _| object.meta_str("creationTimestamp").into())
+    Column::computed("Created At", "date", "", 0, |object, _| object.meta_str("creationTimestamp").into())
 }
 
 /// How much of each object a row carries along.

@@ -97,7 +97,7 @@ fn to_first(object: &mut Object) {
     for (part, key, annotation) in ANNOTATED {
         let mut rest = None;
         each(object, part, &mut |part| rest = part.remove(key));
-        if let Some(rest) = rest {
+        if let Some(rest) = rest.filter(|rest| !rest.is_null()) {
             let annotations =
                 object.meta_mut().entry("annotations").or_insert_with(|| Value::Object(Map::new()));
             crate::object::set(annotations, annotation, rest.to_string());
@@ -224,6 +224,12 @@ fn validate_autoscaler(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     }
     check.required("spec.scaleTargetRef.kind");
     check.required("spec.scaleTargetRef.name");
+    let (kind, api) =
+        (text(object, "spec.scaleTargetRef.kind"), text(object, "spec.scaleTargetRef.apiVersion"));
+    if kind != "ReplicationController" && !api.contains('/') {
+        let detail = "apiVersion must specify API group";
+        check.add(FieldError::invalid("spec.scaleTargetRef.apiVersion", api, detail));
+    }
     check.errors
 }
 

@@ -13,7 +13,7 @@ use crate::names;
 use crate::object::{Object, lookup, text};
 use crate::quantity::Quantity;
 use crate::registry::{Change, Resource, Rules, Subresource};
-use crate::table::{Column, age, name};
+use crate::table::{Column, age, created_at, name};
 
 const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
@@ -133,11 +133,7 @@ pub(super) fn node(resource: Resource) -> Resource {
 
 pub(super) fn capacity(resource: Resource) -> Resource {
     Resource {
-        columns: vec![
-            name(),
-            Column::text("StorageClassName", |object, _| text(object, "storageClassName").into()),
-            Column::text("Capacity", |object, _| super::cells::or(text(object, "capacity"), "<unset>")),
-        ],
+        columns: vec![name(), created_at()],
         rules: Rules {
             unconditional_update: false,
             validate: |object, change| {
@@ -218,8 +214,14 @@ fn validate_driver(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     const MODES: [&str; 2] = ["Persistent", "Ephemeral"];
     let mut check = Check::new(object, change);
     check.one_of("spec.fsGroupPolicy", &["File", "None", "ReadWriteOnceWithFSType"]);
-    check.unique("spec.tokenRequests", "audience");
+    let mut audiences: Vec<&str> = Vec::new();
     for (path, request) in items(object, "spec.tokenRequests") {
+        let audience = text_of(request, "audience");
+        if audiences.contains(&audience) {
+            check.add(FieldError::duplicate(format!("{path}.audience"), audience));
+            continue;
+        }
+        audiences.push(audience);
         let seconds = request.get("expirationSeconds").and_then(Value::as_i64);
         if let Some(seconds) = seconds.filter(|seconds| *seconds < 600) {
             let detail = "may not specify a duration less than 10 minutes";

@@ -30,12 +30,16 @@ pub(crate) enum Difference {
     NoConversionWebhooks,
     /// Nobody is anonymous: who shows nothing gets 401, but for health.
     NoAnonymous,
+    /// Webhooks and policies of admission are kept and not enforced, and their authors are warned.
+    NotEnforced,
+    /// No finalizer holds volumes, claims and their classes while they are in use.
+    NoVolumeProtection,
 }
 
 impl Difference {
     /// All of them, for the test that looks for each in the documentation.
     #[allow(dead_code, reason = "used by one of the two entry points")]
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::ClientMistakes,
         Self::ParserWords,
         Self::Internals,
@@ -48,6 +52,8 @@ impl Difference {
         Self::UnknownTypes,
         Self::NoConversionWebhooks,
         Self::NoAnonymous,
+        Self::NotEnforced,
+        Self::NoVolumeProtection,
     ];
 
     /// What to expect from this cluster.

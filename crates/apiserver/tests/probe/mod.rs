@@ -6,6 +6,7 @@ mod config;
 mod events;
 mod kinds;
 mod options;
+mod passive;
 mod protobuf;
 
 use bellwether_testkit::{Answer, Call, Cluster};
@@ -98,6 +99,7 @@ fn steps() -> Vec<Step> {
     steps.extend(kinds::steps());
     steps.extend(events::steps());
     steps.extend(options::steps());
+    steps.extend(passive::steps());
     steps.extend(protobuf::steps());
     steps
 }
