@@ -25,11 +25,17 @@ use crate::object::set;
 use crate::options::request_timeout;
 use crate::registry::{Registry, Resource};
 use crate::request::{Path, Query, ResourcePath, Target, percent_decode_path};
-use crate::server::{Cluster, Server};
+use crate::server::{Cluster, HUB, Server};
 use crate::status::{Answer, Qualified, Refusal};
 use crate::times;
 use crate::verbs;
 use crate::version;
+
+/// How much of the path and of the client's name for itself is written down.
+const URI_KEPT: usize = 2 * 1024;
+const AGENT_KEPT: usize = 256;
+/// The code of an answer that nobody waited for.
+const CLIENT_GONE: u16 = 499;
 
 /// What the transport knows of whoever asks.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +60,53 @@ struct Noted {
     decision: Option<Decision>,
 }
 
+/// A request under way, as the audit log will tell of it. One that its client gave up is told of as well: what it asked
+/// for may have been done.
+struct Trace {
+    server: Arc<Server>,
+    received: Timestamp,
+    audit_id: HeaderValue,
+    uri: String,
+    agent: String,
+    address: Option<IpAddr>,
+    noted: Noted,
+    is_written: bool,
+}
+
+impl Trace {
+    /// What to write down, if anything; once.
+    fn event(&mut self, code: u16) -> Option<Value> {
+        if std::mem::replace(&mut self.is_written, true) {
+            return None;
+        }
+        if !self.server.audit.is_kept() || !self.noted.matters(code) {
+            return None;
+        }
+        let now = self.server.clock.now();
+        let unwritten = match code {
+            401 => self.server.audit.admits_stranger(now.as_second())?,
+            _ => 0,
+        };
+        let mut event = self.noted.event(code, self.received, now);
+        set(&mut event, "auditID", self.audit_id.to_str().unwrap_or_default());
+        set(&mut event, "requestURI", self.uri.as_str());
+        set(&mut event, "sourceIPs", json!(self.address.map(|address| address.to_string()).as_slice()));
+        set(&mut event, "userAgent", self.agent.as_str());
+        if let (true, Some(annotations)) = (unwritten > 0, event.get_mut("annotations")) {
+            set(annotations, "bellwether.io/not-written-before", unwritten.to_string());
+        }
+        Some(event)
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        if let Some(event) = self.event(CLIENT_GONE) {
+            self.server.audit.write_now(&event);
+        }
+    }
+}
+
 /// What the rules said.
 enum Decision {
     Allowed,
@@ -72,35 +125,36 @@ impl Server {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (begun, received) = (Instant::now(), self.clock.now());
+        let begun = Instant::now();
         let (parts, body) = request.into_parts();
         let audit_id = audit_id(&parts.headers);
-        let uri = parts.uri.clone();
-        let agent = parts.headers.get(header::USER_AGENT).cloned();
-        let mut noted = Noted::default();
-        let address = caller.address;
-        let answer = self.clone().route(home, caller.identity, parts, body, &mut noted).await;
+        let agent = parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
+        let mut trace = Trace {
+            server: self.clone(),
+            received: self.clock.now(),
+            audit_id: audit_id.clone(),
+            uri: audit::shortened(parts.uri.path_and_query().map_or("/", |path| path.as_str()), URI_KEPT),
+            agent: audit::shortened(agent.unwrap_or_default(), AGENT_KEPT),
+            address: caller.address,
+            noted: Noted::default(),
+            is_written: false,
+        };
+        let answer = self.clone().route(home, caller.identity, parts, body, &mut trace.noted).await;
         let mut response = answer.unwrap_or_else(Refusal::into_response);
         let headers = response.headers_mut();
-        headers.insert("audit-id", audit_id.clone());
+        headers.insert("audit-id", audit_id);
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
 
         if let (Some(verbs::NewName(name)), Some(object)) =
-            (response.extensions_mut().remove(), &mut noted.object)
+            (response.extensions_mut().remove(), &mut trace.noted.object)
         {
             set(object, "name", name);
         }
         let code = response.status().as_u16();
-        if let Some(asked) = &noted.asked {
+        if let Some(asked) = &trace.noted.asked {
             self.metrics.count(asked, code, begun.elapsed());
         }
-        if self.audit.is_kept() && noted.matters(code) {
-            let mut event = noted.event(code, received, self.clock.now());
-            set(&mut event, "auditID", audit_id.to_str().unwrap_or_default());
-            set(&mut event, "requestURI", uri.path_and_query().map_or("/", |path| path.as_str()));
-            set(&mut event, "sourceIPs", json!(address.map(|address| address.to_string()).as_slice()));
-            let agent = agent.as_ref().and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-            set(&mut event, "userAgent", agent);
+        if let Some(event) = trace.event(code) {
             self.audit.write(&event).await;
         }
         response
@@ -146,7 +200,7 @@ impl Server {
             };
             noted.resolve(at, &resource);
             let cost = Cost::of(&asked.verb);
-            let room = self.limits.enter(&identity, cost).await?;
+            let room = self.limits.enter(&cluster.name, &identity, cost).await?;
             let response = self.ask(cluster, identity, resource, at, timeout, query, parts, body).await?;
             return Ok(held(response, cost, room));
         }
@@ -166,7 +220,10 @@ impl Server {
             .ok_or_else(Refusal::unauthorized)?;
         noted.user = Some(identity.clone());
         let policy = cluster.policy(self);
-        let masked = authentication::impersonated(&policy, identity.clone(), headers)?;
+        let masked =
+            authentication::impersonated(&policy, identity.clone(), headers).inspect_err(|refusal| {
+                noted.decision = Some(Decision::Refused(refusal.to_string()));
+            })?;
         if masked != identity {
             noted.mask = Some(masked.clone());
         }
@@ -231,7 +288,8 @@ impl Server {
                 discovery::document(parts, authentication::service_accounts::configuration(&cluster.name))
             }
             Target::OpenIdKeys => Ok(discovery::keys(&self.signing_key.published())),
-            Target::Metrics => Ok(self.metrics_page()),
+            // They are of all logical clusters.
+            Target::Metrics if *cluster.name == *HUB => Ok(self.metrics_page()),
             Target::Version => discovery::document(parts, version::document()),
             Target::OpenApiV2 => discovery::openapi_v2(parts, &cluster.served(self), &published),
             Target::OpenApi { document } => {
@@ -242,7 +300,9 @@ impl Server {
             Target::Groups(root) => discovery::groups(parts, registry, *root),
             Target::Group(group) => discovery::group(parts, registry, group),
             Target::GroupVersion { group, version } => discovery::resources(parts, registry, group, version),
-            Target::Health { .. } | Target::Resource(_) | Target::Unknown => Ok(page_not_found()),
+            Target::Health { .. } | Target::Metrics | Target::Resource(_) | Target::Unknown => {
+                Ok(page_not_found())
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! From the bytes of a request body to a JSON value: JSON, YAML or protobuf, at most 3 MiB, a bounded depth, and a
 //! note of every key that stands twice (the value keeps the last, as Kubernetes does).
 
+use std::collections::HashSet;
 use std::fmt;
 
 use bytes::Bytes;
@@ -42,18 +43,19 @@ pub(crate) struct Decoded {
 /// Decodes a body; the error says in words what is wrong with the text.
 pub(crate) fn decode(bytes: &[u8], encoding: Encoding) -> Result<Decoded, String> {
     let mut duplicates = Vec::new();
-    let path = String::new();
     let value = match encoding {
         Encoding::Json => {
             let mut json = serde_json::Deserializer::from_slice(bytes);
-            let value = Node { path: &path, duplicates: &mut duplicates }
+            let value = Node { trail: Trail::ROOT, duplicates: &mut duplicates }
                 .deserialize(&mut json)
                 .and_then(|value| json.end().map(|()| value));
             value.map_err(|error| json_words(&error))?
         }
         Encoding::Yaml => {
             let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-            serde_saphyr::from_str::<Value>(text).map_err(|error| error.to_string())?
+            let value = serde_saphyr::from_str::<Value>(text).map_err(|error| error.to_string())?;
+            check_paths(&value, 0)?;
+            value
         }
     };
     Ok(Decoded { value, duplicates })
@@ -94,7 +96,11 @@ pub(crate) fn decode_expected(
 pub(crate) fn from_protobuf(envelope: &Envelope<'_>, kind: Expected<'_>) -> Result<Option<Object>, String> {
     let (group, version) = kind.api_version.split_once('/').unwrap_or(("", kind.api_version));
     match BUILTINS.type_of(group, version, kind.kind) {
-        Some(type_name) => envelope.object(&BUILTINS, type_name).map(Some),
+        Some(type_name) => {
+            let object = envelope.object(&BUILTINS, type_name)?;
+            object.iter().try_for_each(|(key, below)| check_paths(below, key.len()))?;
+            Ok(Some(object))
+        }
         None => Ok(None),
     }
 }
@@ -104,22 +110,97 @@ pub(crate) fn json_words(error: &serde_json::Error) -> String {
     if error.is_eof() { "unexpected end of JSON input".into() } else { error.to_string() }
 }
 
-/// Every key of a JSON document as a path, in the order in which they stand there.
-pub(crate) fn key_paths(bytes: &[u8]) -> Vec<String> {
-    let mut paths = Vec::new();
+/// How long the keys that lead to a value may be, all together: messages quote them, and a body has many values.
+const PATH_LIMIT: usize = 4096;
+
+fn too_long() -> String {
+    format!("the keys that lead to a value have more than {PATH_LIMIT} bytes")
+}
+
+/// Refuses a document in which a value is too far away.
+pub(crate) fn check_paths(value: &Value, length: usize) -> Result<(), String> {
+    if length > PATH_LIMIT {
+        return Err(too_long());
+    }
+    match value {
+        Value::Object(map) => map.iter().try_for_each(|(key, below)| check_paths(below, length + key.len())),
+        Value::Array(items) => items.iter().try_for_each(|below| check_paths(below, length)),
+        _ => Ok(()),
+    }
+}
+
+/// The way to a value: its text is made only when somebody asks for it.
+#[derive(Clone, Copy)]
+struct Trail<'a> {
+    above: Option<&'a Trail<'a>>,
+    step: Step<'a>,
+    /// Of all keys on the way.
+    length: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Key(&'a str),
+    Item(usize),
+}
+
+impl<'a> Trail<'a> {
+    const ROOT: Self = Trail { above: None, step: Step::Root, length: 0 };
+
+    fn key(&'a self, key: &'a str) -> Result<Self, String> {
+        let length = self.length + key.len();
+        if length > PATH_LIMIT {
+            return Err(too_long());
+        }
+        Ok(Trail { above: Some(self), step: Step::Key(key), length })
+    }
+
+    fn item(&'a self, index: usize) -> Self {
+        Trail { above: Some(self), step: Step::Item(index), length: self.length }
+    }
+}
+
+impl fmt::Display for Trail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(above) = self.above {
+            above.fmt(f)?;
+        }
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Item(index) => write!(f, "[{index}]"),
+            Step::Key(key) => {
+                let first = self.above.is_none_or(|above| matches!(above.step, Step::Root));
+                write!(f, "{}{key}", if first { "" } else { "." })
+            }
+        }
+    }
+}
+
+/// Those of the wanted paths that a JSON document has, in the order in which they stand there.
+pub(crate) fn key_paths(bytes: &[u8], wanted: &HashSet<String>) -> Vec<String> {
+    let last: HashSet<&str> = wanted.iter().filter_map(|path| path.rsplit('.').next()).collect();
+    let mut sought = Sought { wanted, last, found: Vec::new() };
     // What was decoded before cannot fail now; and if it did, the order would only be incomplete.
-    let _ =
-        Order { path: "", paths: &mut paths }.deserialize(&mut serde_json::Deserializer::from_slice(bytes));
-    paths
+    let _ = Order { trail: Trail::ROOT, sought: &mut sought }
+        .deserialize(&mut serde_json::Deserializer::from_slice(bytes));
+    sought.found
 }
 
-/// One value whose keys are noted down.
-struct Order<'a> {
-    path: &'a str,
-    paths: &'a mut Vec<String>,
+struct Sought<'a> {
+    wanted: &'a HashSet<String>,
+    /// What the wanted paths end with.
+    last: HashSet<&'a str>,
+    found: Vec<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Order<'_> {
+/// One value whose keys are looked at.
+struct Order<'a, 'w> {
+    trail: Trail<'a>,
+    sought: &'a mut Sought<'w>,
+}
+
+impl<'de> DeserializeSeed<'de> for Order<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -127,7 +208,7 @@ impl<'de> DeserializeSeed<'de> for Order<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Order<'_> {
+impl<'de> Visitor<'de> for Order<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -161,8 +242,8 @@ impl<'de> Visitor<'de> for Order<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
         let mut index = 0;
         loop {
-            let path = format!("{}[{index}]", self.path);
-            match access.next_element_seed(Order { path: &path, paths: self.paths })? {
+            let trail = self.trail.item(index);
+            match access.next_element_seed(Order { trail, sought: self.sought })? {
                 Some(()) => index += 1,
                 None => return Ok(()),
             }
@@ -171,21 +252,23 @@ impl<'de> Visitor<'de> for Order<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
         while let Some(key) = access.next_key::<String>()? {
-            let path = joined(self.path, &key);
-            self.paths.push(path.clone());
-            access.next_value_seed(Order { path: &path, paths: self.paths })?;
+            let trail = self.trail.key(&key).map_err(A::Error::custom)?;
+            // Keys may have dots in them: their last part is what a path ends with.
+            if self.sought.last.contains(key.rsplit('.').next().unwrap_or_default()) {
+                let path = trail.to_string();
+                if self.sought.wanted.contains(&path) {
+                    self.sought.found.push(path);
+                }
+            }
+            access.next_value_seed(Order { trail, sought: self.sought })?;
         }
         Ok(())
     }
 }
 
-fn joined(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
-}
-
 /// One value on its way in, with the path that leads to it.
 struct Node<'a> {
-    path: &'a str,
+    trail: Trail<'a>,
     duplicates: &'a mut Vec<String>,
 }
 
@@ -235,8 +318,8 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            let path = format!("{}[{}]", self.path, items.len());
-            match access.next_element_seed(Node { path: &path, duplicates: self.duplicates })? {
+            let trail = self.trail.item(items.len());
+            match access.next_element_seed(Node { trail, duplicates: self.duplicates })? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
@@ -246,14 +329,15 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            let path = joined(self.path, &key);
-            let value = access.next_value_seed(Node { path: &path, duplicates: self.duplicates })?;
-            if map.insert(key, value).is_some() {
+            let trail = self.trail.key(&key).map_err(A::Error::custom)?;
+            let value = access.next_value_seed(Node { trail, duplicates: self.duplicates })?;
+            if map.contains_key(&key) {
                 if self.duplicates.len() >= 100 {
                     return Err(A::Error::custom("more than 100 duplicate fields"));
                 }
-                self.duplicates.push(path);
+                self.duplicates.push(trail.to_string());
             }
+            map.insert(key, value);
         }
         Ok(Value::Object(map))
     }
@@ -272,8 +356,20 @@ mod tests {
 
     #[test]
     fn keys_are_known_in_the_order_of_the_document() {
-        let paths = key_paths(br#"{"b":{"z":1,"a":[{"k":1}]},"a":2,"b":3}"#);
-        assert_eq!(paths, ["b", "b.z", "b.a", "b.a[0].k", "a", "b"]);
+        let wanted = ["b", "b.z", "b.a[0].k", "a", "c"].map(str::to_owned).into();
+        let paths = key_paths(br#"{"b":{"z":1,"a":[{"k":1}]},"a":2,"b":3}"#, &wanted);
+        assert_eq!(paths, ["b", "b.z", "b.a[0].k", "a", "b"]);
+    }
+
+    #[test]
+    fn a_value_that_is_too_far_away_is_refused() {
+        let key = format!(r#"{{"{}": "#, "k".repeat(1000));
+        let far = format!("{}1{}", key.repeat(5), "}".repeat(5));
+        for encoding in [Encoding::Json, Encoding::Yaml] {
+            let error = decode(far.as_bytes(), encoding).err().unwrap();
+            assert!(error.contains("more than 4096 bytes"), "{error}");
+        }
+        assert!(decode(format!(r#"{{"{}":1}}"#, "k".repeat(PATH_LIMIT)).as_bytes(), Encoding::Json).is_ok());
     }
 
     #[test]

@@ -19,7 +19,7 @@ const WRITES: usize = 200;
 const WAITING_OF_USER: usize = 200;
 const WAITING: usize = 4_000;
 const PATIENCE: Duration = Duration::from_secs(15);
-const WATCHES: usize = 10_000;
+const WATCHES: usize = 20_000;
 const WATCHES_OF_USER: usize = 1_000;
 
 /// What a request costs.
@@ -69,15 +69,17 @@ pub(crate) enum Room {
 
 impl Limits {
     /// Room for a request of somebody.
-    pub(crate) async fn enter(&self, identity: &Identity, cost: Cost) -> Answer<Room> {
+    pub(crate) async fn enter(&self, cluster: &str, identity: &Identity, cost: Cost) -> Answer<Room> {
         // Whoever repairs an overloaded server must get in.
         if identity.groups.iter().any(|group| group == MASTERS) {
             return Ok(Room::Unlimited);
         }
+        // Users of one name in different logical clusters are different users.
+        let user = format!("{cluster}/{}", identity.user);
         match cost {
-            Cost::Read => self.reads.enter(&identity.user).await,
-            Cost::Write => self.writes.enter(&identity.user).await,
-            Cost::Watch => self.watch(&identity.user),
+            Cost::Read => self.reads.enter(&user).await,
+            Cost::Write => self.writes.enter(&user).await,
+            Cost::Watch => self.watch(&user),
         }
     }
 
@@ -90,11 +92,10 @@ impl Limits {
     fn watch(&self, user: &str) -> Answer<Room> {
         let mut open = self.watches.lock();
         let all: usize = open.values().sum();
-        let own = open.entry(user.to_owned()).or_default();
-        if *own >= WATCHES_OF_USER || all >= WATCHES {
+        if open.get(user).is_some_and(|own| *own >= WATCHES_OF_USER) || all >= WATCHES {
             return Err(Refusal::too_many_requests());
         }
-        *own += 1;
+        *open.entry(user.to_owned()).or_default() += 1;
         Ok(Room::Watch { _watch: Watch { open: self.watches.clone(), user: user.to_owned() } })
     }
 }
@@ -117,7 +118,7 @@ impl Drop for Watch {
     }
 }
 
-/// A number of places, given out in turn.
+/// A number of places, given out in turn; one user never has more than half of them.
 struct Fair {
     size: usize,
     state: Arc<Mutex<State>>,
@@ -125,6 +126,9 @@ struct Fair {
 
 struct State {
     free: usize,
+    /// How many places one user may have.
+    most: usize,
+    held: HashMap<String, usize>,
     waiting: usize,
     /// Whose turn is next, and their requests in the order in which they came.
     users: VecDeque<(String, VecDeque<oneshot::Sender<Turn>>)>,
@@ -132,7 +136,13 @@ struct State {
 
 impl Fair {
     fn new(size: usize) -> Self {
-        let state = State { free: size, waiting: 0, users: VecDeque::new() };
+        let state = State {
+            free: size,
+            most: size.div_ceil(2),
+            held: HashMap::new(),
+            waiting: 0,
+            users: VecDeque::new(),
+        };
         Self { size, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -143,9 +153,9 @@ impl Fair {
     async fn enter(&self, user: &str) -> Answer<Room> {
         let waiting = {
             let mut state = self.state.lock();
-            if state.free > 0 {
-                state.free -= 1;
-                return Ok(Room::Turn { _turn: Turn(Some(self.state.clone())) });
+            if state.has_room_for(user) {
+                state.take(user);
+                return Ok(Room::Turn { _turn: Turn::new(&self.state, user) });
             }
             state.queue(user).ok_or_else(Refusal::too_many_requests)?
         };
@@ -157,6 +167,25 @@ impl Fair {
 }
 
 impl State {
+    fn has_room_for(&self, user: &str) -> bool {
+        self.free > 0 && self.held.get(user).is_none_or(|held| *held < self.most)
+    }
+
+    fn take(&mut self, user: &str) {
+        self.free -= 1;
+        *self.held.entry(user.to_owned()).or_default() += 1;
+    }
+
+    fn give_back(&mut self, user: &str) {
+        self.free += 1;
+        if let Some(held) = self.held.get_mut(user) {
+            *held = held.saturating_sub(1);
+            if *held == 0 {
+                self.held.remove(user);
+            }
+        }
+    }
+
     fn queue(&mut self, user: &str) -> Option<oneshot::Receiver<Turn>> {
         if self.waiting >= WAITING {
             return None;
@@ -180,40 +209,54 @@ impl State {
         Some(receiver)
     }
 
-    /// The request whose turn it is.
-    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
-        let (user, mut requests) = self.users.pop_front()?;
-        let request = requests.pop_front();
-        if !requests.is_empty() {
-            self.users.push_back((user, requests));
+    /// The request whose turn it is, of those that there is room for.
+    fn next(&mut self) -> Option<(String, oneshot::Sender<Turn>)> {
+        loop {
+            let at = self.users.iter().position(|(user, _)| self.has_room_for(user))?;
+            let (user, mut requests) = self.users.remove(at)?;
+            let request = requests.pop_front();
+            if !requests.is_empty() {
+                self.users.push_back((user.clone(), requests));
+            }
+            if let Some(request) = request {
+                self.waiting = self.waiting.saturating_sub(1);
+                return Some((user, request));
+            }
         }
-        self.waiting = self.waiting.saturating_sub(usize::from(request.is_some()));
-        request
     }
 }
 
 /// A place that somebody has; it goes to whoever is next.
-pub(crate) struct Turn(Option<Arc<Mutex<State>>>);
+pub(crate) struct Turn {
+    /// Nothing, once the place was given back.
+    state: Option<Arc<Mutex<State>>>,
+    user: String,
+}
+
+impl Turn {
+    fn new(state: &Arc<Mutex<State>>, user: &str) -> Self {
+        Self { state: Some(state.clone()), user: user.to_owned() }
+    }
+}
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let Some(state) = self.0.take() else { return };
+        let Some(shared) = self.state.take() else { return };
+        shared.lock().give_back(&self.user);
         loop {
             let next = {
-                let mut state = state.lock();
-                match state.next() {
-                    Some(next) => next,
-                    None if state.users.is_empty() => {
-                        state.free += 1;
-                        return;
-                    }
-                    None => continue,
+                let mut state = shared.lock();
+                let next = state.next();
+                if let Some((user, _)) = &next {
+                    state.take(user);
                 }
+                next
             };
-            match next.send(Turn(Some(state.clone()))) {
-                Ok(()) => return,
-                // Nobody waits there any more, and the place that came back must not be given out twice.
-                Err(mut turn) => turn.0 = None,
+            let Some((user, request)) = next else { return };
+            if let Err(mut refused) = request.send(Turn::new(&shared, &user)) {
+                // Nobody waits there any more: the place goes to the next one.
+                refused.state = None;
+                shared.lock().give_back(&user);
             }
         }
     }
@@ -249,6 +292,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn one_user_never_has_more_than_half_of_the_places() {
+        let fair = Fair::new(4);
+        let _held = [entered(&fair, "greedy").await, entered(&fair, "greedy").await];
+        let mut third = Box::pin(fair.enter("greedy"));
+        assert!(third.as_mut().now_or_never().is_none());
+        let modest = entered(&fair, "modest").await;
+        drop(modest);
+        assert!(third.as_mut().now_or_never().is_none());
+        assert_eq!(fair.busy(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn whoever_waits_too_long_or_has_too_many_waiting_is_told_to_come_back() {
         let fair = Fair::new(1);
         let held = entered(&fair, "a").await;
@@ -273,12 +328,13 @@ mod tests {
         let eve = Identity::user("eve");
         let mut open = Vec::new();
         for _ in 0..WATCHES_OF_USER {
-            open.push(limits.enter(&eve, Cost::Watch).await.ok().unwrap());
+            open.push(limits.enter("hub", &eve, Cost::Watch).await.ok().unwrap());
         }
-        assert_eq!(limits.enter(&eve, Cost::Watch).await.err().unwrap().code(), 429);
-        assert!(limits.enter(&Identity::user("adam"), Cost::Watch).await.is_ok());
-        assert!(limits.enter(&Identity::master("root"), Cost::Watch).await.is_ok());
+        assert_eq!(limits.enter("hub", &eve, Cost::Watch).await.err().unwrap().code(), 429);
+        assert!(limits.enter("hub", &Identity::user("adam"), Cost::Watch).await.is_ok());
+        assert!(limits.enter("hub", &Identity::master("root"), Cost::Watch).await.is_ok());
+        assert!(limits.enter("spoke-1", &eve, Cost::Watch).await.is_ok());
         open.pop();
-        assert!(limits.enter(&eve, Cost::Watch).await.is_ok());
+        assert!(limits.enter("hub", &eve, Cost::Watch).await.is_ok());
     }
 }

@@ -228,6 +228,13 @@ fn load_or_make_ca(dir: &Path) -> Result<Credential, PkiError> {
         check_pair(&dir.join("ca.crt"), &ca)?;
         return Ok(ca);
     }
+    // Half of a CA beside what it signed is what a careless copy leaves: a new one in its place would end every
+    // credential there is. A key alone is a first start that did not come to its end.
+    let is_there = |name: &str| dir.join(name).exists();
+    if is_there("ca.crt") || (is_there("ca.key") && is_there("admin.crt")) {
+        let path = dir.join(if is_there("ca.crt") { "ca.crt" } else { "ca.key" });
+        return Err(PkiError::Unusable { path, detail: "its other half is missing".to_owned() });
+    }
     let ca = make_ca()?;
     write(dir, "ca", &ca)?;
     Ok(ca)
@@ -399,6 +406,20 @@ mod tests {
         assert_eq!(first.ca, second.ca);
         assert_ne!(first.serving.certificate, second.serving.certificate);
         assert_eq!(first.admin.certificate, second.admin.certificate);
+    }
+
+    #[test]
+    fn half_of_a_ca_is_not_replaced_but_a_first_start_is_begun_again() {
+        for missing in ["ca.crt", "ca.key"] {
+            let dir = tempfile::tempdir().unwrap();
+            Pki::load_or_create(dir.path(), &[]).unwrap();
+            fs::remove_file(dir.path().join(missing)).unwrap();
+            let error = Pki::load_or_create(dir.path(), &[]).unwrap_err().to_string();
+            assert!(error.contains("its other half is missing"), "{error}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("ca.key"), "half").unwrap();
+        Pki::load_or_create(dir.path(), &[]).unwrap();
     }
 
     #[test]

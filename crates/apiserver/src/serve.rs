@@ -15,6 +15,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -76,7 +77,11 @@ pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener, settings: 
     let acceptor = TlsAcceptor::from(settings.0);
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        let Ok(slot) = slots.clone().acquire_owned().await else { return };
+        let slot = tokio::select! {
+            slot = slots.clone().acquire_owned() => slot,
+            () = server.closed() => break,
+        };
+        let Ok(slot) = slot else { return };
         let (stream, peer) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
@@ -113,8 +118,12 @@ async fn connection(
 ) -> Result<(), ConnectionError> {
     stream.set_nodelay(true)?;
     let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await??;
-    let identity = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).map(identity_of);
+    let identity =
+        stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).and_then(identity_of);
     let caller = Caller { identity, address: Some(address.to_canonical()) };
+    // Whoever connects and then says nothing holds a place that others need.
+    let mut stream = BufReader::new(stream);
+    tokio::time::timeout(HEADERS, stream.fill_buf()).await??;
     let closed = {
         let server = server.clone();
         async move { server.closed().await }
@@ -147,18 +156,13 @@ async fn connection(
     connection.await
 }
 
-/// Whom a certificate of our CA names: the user and the groups.
-fn identity_of(certificate: &CertificateDer<'_>) -> Identity {
-    let mut identity = Identity::default();
-    if let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) {
-        let subject = parsed.subject();
-        if let Some(name) = subject.iter_common_name().next().and_then(|name| name.as_str().ok()) {
-            identity.user = name.to_owned();
-        }
-        identity
-            .groups
-            .extend(subject.iter_organization().filter_map(|group| group.as_str().ok()).map(str::to_owned));
-    }
-    identity.groups.push(AUTHENTICATED.into());
-    identity
+/// Whom a certificate of our CA names: the user and the groups. One without a name is nobody's.
+fn identity_of(certificate: &CertificateDer<'_>) -> Option<Identity> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let subject = parsed.subject();
+    let user = subject.iter_common_name().next()?.as_str().ok().filter(|name| !name.is_empty())?;
+    let groups = subject.iter_organization().map(|group| group.as_str().map(str::to_owned));
+    let mut groups = groups.collect::<Result<Vec<String>, _>>().ok()?;
+    groups.push(AUTHENTICATED.into());
+    Some(Identity { user: user.to_owned(), groups, ..Identity::default() })
 }

@@ -268,7 +268,9 @@ impl<'s> Walk<'s> {
         let mut conformed = Map::new();
         self.take_fields(type_name, type_name, &mut object, &mut conformed)?;
         for key in object.into_iter().map(|(key, _)| key) {
-            self.unknown.push(self.joined(Some(&key)));
+            if self.unknown.len() < crate::schema::NAMED {
+                self.unknown.push(self.joined(Some(&key)));
+            }
         }
         Ok(conformed)
     }

@@ -209,3 +209,81 @@ async fn no_crowd_in_a_body_harms_the_server() {
         is_well(&cluster).await;
     }
 }
+
+#[tokio::test]
+async fn a_key_that_leads_to_everything_is_refused() {
+    let cluster = embedded::in_process().await;
+    let fields: Vec<String> = (0..150_000).map(|at| format!(r#""{at}":0"#)).collect();
+    let body = format!(r#"{{"{}":{{{}}}}}"#, "k".repeat(1_000_000), fields.join(","));
+    let started = Instant::now();
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let call = Call::new(http::Method::POST, path).header("impersonate-user", "nobody");
+    let answer = cluster.send(call.body("application/json", body)).await;
+    answer.refused(400, "BadRequest").says("more than 4096 bytes");
+    assert!(started.elapsed() < LONGEST, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_role_of_a_billion_combinations_is_refused_to_those_who_do_not_have_them() {
+    let cluster = embedded::in_process().await;
+    let group = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let binding = json!({
+        "kind": "RoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "chief"},
+        "roleRef": {"kind": "ClusterRole", "name": "admin"}, "subjects": [{"kind": "User", "name": "chief"}],
+    });
+    cluster.post(format!("{group}/rolebindings"), &binding).await.expect(201);
+    let many = |prefix: &str| -> Vec<String> { (0..1_000).map(|at| format!("{prefix}{at}")).collect() };
+    let rule = json!({"verbs": many("v"), "apiGroups": many("g"), "resources": many("r")});
+    let role = json!({
+        "kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "r"}, "rules": [rule],
+    });
+    let started = Instant::now();
+    let call = Call::post(format!("{group}/roles"), &role);
+    let answer = cluster.send(call.clone().header("impersonate-user", "chief")).await;
+    answer.refused(403, "Forbidden").says("combinations");
+    // Whoever has everything has these as well.
+    cluster.send(call).await.expect(201);
+    assert!(started.elapsed() < LONGEST, "{:?}", started.elapsed());
+}
+
+/// A definition that took the place of a built-in kind would have its objects, which the server itself goes by.
+#[tokio::test]
+async fn no_definition_takes_the_place_of_a_built_in_kind() {
+    let cluster = embedded::in_process().await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let before = cluster.get(roles).await.expect(200)["items"].as_array().unwrap().len();
+    for (plural, kind, group) in [
+        ("clusterrolebindings", "ClusterRoleBinding", "rbac.authorization.k8s.io"),
+        ("certificatesigningrequests", "Other", "certificates.k8s.io"),
+    ] {
+        let name = format!("{plural}.{group}");
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": name, "annotations": {"api-approved.kubernetes.io": "unapproved"}},
+            "spec": {
+                "group": group, "scope": "Cluster",
+                "names": {"plural": plural, "singular": plural.trim_end_matches('s'), "kind": kind},
+                "versions": [{"name": "v9", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }}}],
+            },
+        });
+        cluster.post(DEFINITIONS, &definition).await.expect(201);
+        let path = format!("{DEFINITIONS}/{name}");
+        let refused = bellwether_testkit::eventually("the names are judged", || async {
+            let definition = cluster.get(&path).await.expect(200);
+            let conditions = definition["status"]["conditions"].as_array()?.clone();
+            conditions.into_iter().find(|condition| condition["type"] == "NamesAccepted")
+        })
+        .await;
+        assert_eq!(refused["status"], "False", "{refused}");
+        cluster.get(format!("/apis/{group}/v9/{plural}")).await.refused(404, "NotFound");
+        cluster.delete(&path).await.expect(200);
+        bellwether_testkit::eventually("the definition is gone", || async {
+            (cluster.get(&path).await.status == 404).then_some(())
+        })
+        .await;
+    }
+    let after = cluster.get(roles).await.expect(200)["items"].as_array().unwrap().len();
+    assert_eq!(before, after);
+}

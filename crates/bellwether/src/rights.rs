@@ -95,6 +95,12 @@ async fn apply(client: &kube::Client, object: &Value) -> anyhow::Result<()> {
         "" => Api::all_with(client.clone(), &resource),
         namespace => Api::namespaced_with(client.clone(), namespace, &resource),
     };
+    let found = api.get_metadata_opt(name).await.with_context(|| format!("cannot read {kind} {name}"))?;
+    let annotations = found.and_then(|found| found.metadata.annotations).unwrap_or_default();
+    // Somebody took it into their own hands, as with the roles that Kubernetes starts with.
+    if annotations.get("rbac.authorization.kubernetes.io/autoupdate").is_some_and(|value| value == "false") {
+        return Ok(());
+    }
     let applied = api.patch(name, &PatchParams::apply(US).force(), &Patch::Apply(object)).await;
     applied.map(|_| ()).with_context(|| format!("cannot give rights by {kind} {name}"))
 }

@@ -209,7 +209,8 @@ async fn give_rights(plan: &Plan, server: &ApiServer, url: &str, pki: &Pki) -> a
         return Ok(());
     }
     let mut holders = Controller::ALL.map(Controller::name).to_vec();
-    holders.extend([INSTALLER, SIMULATOR]);
+    holders.push(INSTALLER);
+    holders.extend(plan.simulation.as_ref().map(|_| SIMULATOR));
     let clusters = std::iter::once(HUB).chain(plan.clusters.iter().map(String::as_str));
     let given = clusters.map(|cluster| rights::provide(server, cluster, &holders));
     futures::stream::iter(given).buffer_unordered(AT_ONCE).try_collect::<()>().await?;

@@ -1,7 +1,7 @@
 //! Nobody grants what they do not have: a role may hold only rules that its author has, and a binding may be made only
 //! to a role whose rules its author has, unless somebody allowed them to `escalate` or to `bind`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -12,6 +12,11 @@ use crate::identity::{Identity, MASTERS};
 use crate::object::{Meta, Object};
 use crate::registry::Resource;
 use crate::status::{Answer, Qualified, Refusal};
+
+/// How many combinations of verb, group, resource and name are looked at one by one.
+const PARTS: usize = 20_000;
+/// How many missing rights are named.
+const NAMED: usize = 1_000;
 
 /// Checks a role or binding that somebody writes. Objects of other kinds pass.
 pub(crate) fn check(
@@ -100,6 +105,14 @@ impl Author<'_> {
     }
 
     fn check_rules(&self, resource: Qualified<'_>, name: &str, rules: &[Rule]) -> Answer<()> {
+        let held: Vec<&Rule> = self.policy.rules_of(self.identity, self.namespace).collect();
+        let left = rules.iter().filter(|rule| !held.iter().any(|held| held.covers(rule)));
+        if left.fold(0, |sum: usize, rule| sum.saturating_add(rule.size())) > PARTS {
+            let why = format!(
+                "the rules of a role have more than {PARTS} combinations that are not held as a whole"
+            );
+            return Err(Refusal::forbidden(resource, name, why));
+        }
         let missing = self.missing(rules);
         if missing.is_empty() {
             return Ok(());
@@ -110,7 +123,7 @@ impl Author<'_> {
             "user {:?} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
             self.identity.user,
             quoted(&self.identity.groups),
-            words.join("\n")
+            words.get(..NAMED).unwrap_or(&words).join("\n")
         );
         let gaps = self.policy.gaps(self.identity, self.namespace);
         let gaps = if gaps.is_empty() {
@@ -124,7 +137,8 @@ impl Author<'_> {
     /// The parts of rules that the author does not have.
     fn missing(&self, rules: &[Rule]) -> Vec<Rule> {
         let held: Vec<&Rule> = self.policy.rules_of(self.identity, self.namespace).collect();
-        let parts = rules.iter().flat_map(Rule::broken_down);
+        let whole = |rule: &&Rule| !held.iter().any(|held| held.covers(rule));
+        let parts = rules.iter().filter(whole).flat_map(Rule::broken_down);
         parts.filter(|part| !held.iter().any(|rule| rule.covers(part))).collect()
     }
 }
@@ -145,16 +159,16 @@ fn aggregates(role: &Object) -> bool {
 /// Parts of one resource become one rule again, with all their verbs.
 fn compact(parts: Vec<Rule>) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
+    let mut places = HashMap::new();
     for part in parts {
-        let alike = |rule: &&mut Rule| {
-            !part.resources.is_empty()
-                && rule.api_groups == part.api_groups
-                && rule.resources == part.resources
-                && rule.resource_names == part.resource_names
-        };
-        match rules.iter_mut().find(alike) {
+        let alike = (part.api_groups.clone(), part.resources.clone(), part.resource_names.clone());
+        let place: Option<usize> = places.get(&alike).copied().filter(|_| !part.resources.is_empty());
+        match place.and_then(|place| rules.get_mut(place)) {
             Some(rule) => rule.verbs.extend(part.verbs),
-            None => rules.push(part),
+            None => {
+                places.insert(alike, rules.len());
+                rules.push(part);
+            }
         }
     }
     rules

@@ -43,40 +43,42 @@ impl Rule {
         }
     }
 
-    /// The same as rules of one verb, one group, one resource and at most one name each, or one URL.
-    pub(super) fn broken_down(&self) -> Vec<Self> {
-        let one = |text: &str| vec![text.to_owned()];
-        let mut parts = Vec::new();
-        for group in &self.api_groups {
-            for resource in &self.resources {
-                for verb in &self.verbs {
+    /// How many parts it is broken down into.
+    pub(super) fn size(&self) -> usize {
+        let resources = [self.api_groups.len(), self.resources.len(), self.resource_names.len().max(1)];
+        let resources = resources.into_iter().fold(self.verbs.len(), usize::saturating_mul);
+        resources.saturating_add(self.verbs.len().saturating_mul(self.non_resource_urls.len()))
+    }
+
+    /// The same as rules of one verb, one group, one resource and at most one name each, or one URL; made one by one,
+    /// because there can be many.
+    pub(super) fn broken_down(&self) -> impl Iterator<Item = Self> {
+        let one = |text: &String| vec![text.clone()];
+        let resources = self.api_groups.iter().flat_map(move |group| {
+            self.resources.iter().flat_map(move |resource| {
+                self.verbs.iter().flat_map(move |verb| {
                     let part = Self {
                         verbs: one(verb),
                         api_groups: one(group),
                         resources: one(resource),
                         ..Self::default()
                     };
-                    if self.resource_names.is_empty() {
-                        parts.push(part);
-                        continue;
-                    }
-                    let named = self
-                        .resource_names
-                        .iter()
-                        .map(|name| Self { resource_names: one(name), ..part.clone() });
-                    parts.extend(named);
-                }
-            }
-        }
-        for url in &self.non_resource_urls {
-            let part =
-                |verb: &String| Self { verbs: one(verb), non_resource_urls: one(url), ..Self::default() };
-            parts.extend(self.verbs.iter().map(part));
-        }
-        parts
+                    let unnamed = self.resource_names.is_empty().then(|| part.clone());
+                    let named = self.resource_names.iter();
+                    unnamed
+                        .into_iter()
+                        .chain(named.map(move |name| Self { resource_names: one(name), ..part.clone() }))
+                })
+            })
+        });
+        let urls = self.non_resource_urls.iter().flat_map(move |url| {
+            let part = move |verb| Self { verbs: one(verb), non_resource_urls: one(url), ..Self::default() };
+            self.verbs.iter().map(part)
+        });
+        resources.chain(urls)
     }
 
-    /// Whether whoever has this rule has that one, which is broken down.
+    /// Whether whoever has this rule has all of that one.
     pub(super) fn covers(&self, part: &Self) -> bool {
         let names = match part.resource_names.as_slice() {
             [] => self.resource_names.is_empty(),
@@ -192,8 +194,9 @@ mod tests {
                 false,
             ),
         ] {
-            let parts = rule(wanted.clone()).broken_down();
-            assert_eq!(parts.iter().all(|part| owner.covers(part)), expected, "{wanted}");
+            let wanted = rule(wanted);
+            assert_eq!(wanted.broken_down().count(), wanted.size());
+            assert_eq!(wanted.broken_down().all(|part| owner.covers(&part)), expected, "{wanted:?}");
         }
     }
 }

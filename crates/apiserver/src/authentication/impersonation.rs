@@ -25,22 +25,26 @@ struct Mask {
 }
 
 impl Mask {
-    fn read(headers: &HeaderMap) -> Self {
-        let texts = |name: &str| -> Vec<String> {
+    /// Reads the headers. One that cannot be read is an error: without it, the request would be somebody else's.
+    fn read(headers: &HeaderMap) -> Answer<Self> {
+        let unreadable = |name: &str| Refusal::bad_request(format!("the header {name} is no UTF-8"));
+        let texts = |name: &str| -> Answer<Vec<String>> {
             let values = headers.get_all(name).iter();
-            values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
+            let texts = values.map(|value| String::from_utf8(value.as_bytes().to_vec()));
+            texts.collect::<Result<_, _>>().map_err(|_| unreadable(name))
         };
         let mut mask = Self {
-            user: texts(USER).into_iter().next().unwrap_or_default(),
-            uid: texts(UID).into_iter().next().unwrap_or_default(),
-            groups: texts(GROUP),
+            user: texts(USER)?.into_iter().next().unwrap_or_default(),
+            uid: texts(UID)?.into_iter().next().unwrap_or_default(),
+            groups: texts(GROUP)?,
             extra: Vec::new(),
         };
         for name in headers.keys().filter_map(|name| name.as_str().strip_prefix(EXTRA)) {
             let key = percent_decode_path(name).to_lowercase();
-            mask.extra.extend(texts(&format!("{EXTRA}{name}")).into_iter().map(|value| (key.clone(), value)));
+            let values = texts(&format!("{EXTRA}{name}"))?;
+            mask.extra.extend(values.into_iter().map(|value| (key.clone(), value)));
         }
-        mask
+        Ok(mask)
     }
 
     fn is_empty(&self) -> bool {
@@ -88,7 +92,7 @@ impl Mask {
 
 /// As whom a request of somebody is to be judged: as themselves, or as whom its headers name.
 pub(crate) fn impersonated(policy: &Policy, identity: Identity, headers: &HeaderMap) -> Answer<Identity> {
-    let mask = Mask::read(headers);
+    let mask = Mask::read(headers)?;
     if mask.is_empty() {
         return Ok(identity);
     }
@@ -131,7 +135,7 @@ mod tests {
                 vec!["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"],
             ),
         ] {
-            let identity = Mask::read(&headers(&pairs)).identity();
+            let identity = Mask::read(&headers(&pairs)).unwrap().identity();
             assert_eq!(
                 (identity.user.as_str(), identity.groups),
                 (user, groups.iter().map(|it| (*it).to_owned()).collect())
@@ -148,6 +152,12 @@ mod tests {
         assert_eq!(asked(&[(USER, "admin")]).unwrap_err().code(), 403);
         assert_eq!(asked(&[(GROUP, "system:masters")]).unwrap_err().code(), 400);
         assert_eq!(asked(&[("impersonate-extra-a%2fb", "x")]).unwrap_err().code(), 400);
+        // A name that is not ASCII is a name; bytes that are no text are nobody's.
+        let mut odd = HeaderMap::new();
+        odd.insert(USER, http::HeaderValue::from_bytes("Jörg".as_bytes()).unwrap());
+        assert_eq!(impersonated(&policy, Identity::master("root"), &odd).unwrap().user, "Jörg");
+        odd.insert(USER, http::HeaderValue::from_bytes(b"J\xf6rg").unwrap());
+        assert_eq!(impersonated(&policy, Identity::master("root"), &odd).unwrap_err().code(), 400);
         let master = Identity::master("root");
         let mask = headers(&[(USER, "x"), ("impersonate-extra-a%2fb", "v"), (UID, "u")]);
         let masked = impersonated(&policy, master, &mask).unwrap();

@@ -98,6 +98,13 @@ fn sign(authority: &Authority, object: &Object) -> Result<String, String> {
     if groups.iter().any(|group| group == MASTERS) {
         return Err(format!("no certificate is made for the group {MASTERS}"));
     }
+    // Those names are given by the server itself, to its administrators and to the agents of spokes.
+    let reserved = |name: &String| name.starts_with("bellwether:");
+    if groups.iter().any(reserved) || wanted.user.as_ref().is_some_and(reserved) {
+        return Err(
+            "no certificate is made for users and groups whose names begin with bellwether:".to_owned()
+        );
+    }
     if groups.len() > 1 {
         return Err("a certificate with more than one organisation cannot be made".to_owned());
     }

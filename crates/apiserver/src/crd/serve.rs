@@ -77,7 +77,9 @@ pub(crate) struct Served {
 pub(crate) fn serve(builtins: &Registry, definitions: &[Stored]) -> Served {
     let mut by_age: Vec<&Stored> = definitions.iter().collect();
     by_age.sort_by_key(|stored| stored.created);
-    let mut taken: Vec<(String, Names)> = Vec::new();
+    // Nobody redefines a built-in kind: its objects are what the server itself goes by.
+    let mut taken: Vec<(String, Names)> =
+        builtins.all().iter().map(|resource| (resource.group.clone(), names_of(resource))).collect();
     let mut acceptances = BTreeMap::new();
     let mut accepted: Vec<(&Stored, &Definition)> = Vec::new();
     for stored in by_age {
@@ -93,6 +95,17 @@ pub(crate) fn serve(builtins: &Registry, definitions: &[Stored]) -> Served {
     accepted.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let custom = accepted.into_iter().flat_map(|(stored, definition)| resources(stored, definition));
     Served { registry: builtins.with(custom.map(Arc::new).collect()), acceptances }
+}
+
+fn names_of(resource: &Resource) -> Names {
+    Names {
+        plural: resource.plural.clone(),
+        singular: resource.singular.clone(),
+        short_names: resource.short_names.clone(),
+        kind: resource.kind.clone(),
+        list_kind: resource.list_kind.clone(),
+        ..Names::default()
+    }
 }
 
 /// Each name is judged for itself; of several that are taken, the last in this order is told.

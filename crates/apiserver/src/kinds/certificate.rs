@@ -177,6 +177,8 @@ pub(crate) fn request(object: &Object) -> Option<Vec<u8>> {
 pub(crate) struct Wanted {
     /// The groups that its certificate would be in.
     pub(crate) organisations: Vec<String>,
+    /// The user that it would name.
+    pub(crate) user: Option<String>,
     /// The request without its armour: whoever signs takes this, and so exactly what was looked at.
     pub(crate) der: Vec<u8>,
 }
@@ -196,7 +198,10 @@ pub(crate) fn read(pem: &[u8]) -> Result<Wanted, String> {
         .iter_organization()
         .map(|name| name.as_str().map(str::to_owned).map_err(|error| error.to_string()))
         .collect();
-    Ok(Wanted { organisations: organisations?, der: pem.contents.clone() })
+    let user = subject.iter_common_name().next();
+    let user = user.map(|name| name.as_str().map(str::to_owned)).transpose();
+    let user = user.map_err(|_| "the common name of the request cannot be read".to_owned())?;
+    Ok(Wanted { organisations: organisations?, user, der: pem.contents.clone() })
 }
 
 fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {

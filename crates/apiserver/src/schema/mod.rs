@@ -30,6 +30,9 @@ pub(crate) use prune::prune;
 pub(crate) use ratchet::{Correlated, KeyedItems, Part};
 pub(crate) use resources::coerce;
 
+/// How many unknown fields of one object are named; all are dropped.
+pub(crate) const NAMED: usize = 1_000;
+
 /// The types of JSON values that a schema can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {

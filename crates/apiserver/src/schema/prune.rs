@@ -110,6 +110,9 @@ impl Pruner {
     }
 
     fn record(&mut self, key: &str) {
+        if self.unknown.len() >= super::NAMED {
+            return;
+        }
         self.unknown.push(if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) });
     }
 }

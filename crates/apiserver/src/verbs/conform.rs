@@ -1,6 +1,8 @@
 //! From an object as a client wrote it to the stored form of its kind: the kind it claims, the types of its fields,
 //! and what is odd about it.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -103,8 +105,8 @@ pub(super) fn read_object(
         Content::Protobuf => from_message(resource, bytes)?,
     };
     let oddities = duplicates.into_iter().map(|path| Oddity { path, what: What::Duplicate }).collect();
-    let order = || match (content, &resource.typing) {
-        (Content::Text(Encoding::Json), Typing::Builtin(_)) => key_paths(bytes),
+    let order = |wanted: &HashSet<String>| match (content, &resource.typing) {
+        (Content::Text(Encoding::Json), Typing::Builtin(_)) => key_paths(bytes, wanted),
         // Kubernetes names the oddities of custom kinds in the order in which it finds them.
         _ => Vec::new(),
     };
@@ -170,7 +172,7 @@ fn unrecognized(resource: &Resource, why: &str, bytes: &[u8]) -> Refusal {
 /// Conforms an object that the server put together from a patch.
 pub(super) fn conform(call: &Call, object: Object, validation: FieldValidation) -> Result<Conformed, Misfit> {
     let registry = call.cluster.registry(&call.server);
-    conform_with(&registry, &call.resource, object, Vec::new(), validation, Vec::new)
+    conform_with(&registry, &call.resource, object, Vec::new(), validation, |_| Vec::new())
 }
 
 fn conform_with(
@@ -179,7 +181,7 @@ fn conform_with(
     mut object: Object,
     mut oddities: Vec<Oddity>,
     validation: FieldValidation,
-    order: impl FnOnce() -> Vec<String>,
+    order: impl FnOnce(&HashSet<String>) -> Vec<String>,
 ) -> Result<Conformed, Misfit> {
     check_kind(registry, resource, &mut object)?;
     let unfit =
@@ -198,9 +200,9 @@ fn conform_with(
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
         _ if oddities.is_empty() => Vec::new(),
-        FieldValidation::Warn => in_order(oddities, &order()),
+        FieldValidation::Warn => in_order(oddities, order),
         FieldValidation::Strict => {
-            let words = in_order(oddities, &order()).join(", ");
+            let words = in_order(oddities, order).join(", ");
             return Err(unfit(format!("strict decoding error: {words}")));
         }
     };
@@ -216,7 +218,8 @@ fn conform_with(
 }
 
 /// Oddities in the words for the client, in the order of the document where that is known.
-fn in_order(mut oddities: Vec<Oddity>, order: &[String]) -> Vec<String> {
+fn in_order(mut oddities: Vec<Oddity>, order: impl FnOnce(&HashSet<String>) -> Vec<String>) -> Vec<String> {
+    let order = order(&oddities.iter().map(|oddity| oddity.path.clone()).collect());
     oddities.sort_by_cached_key(|oddity| {
         let mut places = order.iter().enumerate().filter(|(_, path)| **path == oddity.path);
         // A key is a duplicate where it stands for the second time.
