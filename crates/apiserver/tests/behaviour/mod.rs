@@ -12,6 +12,7 @@ mod identity;
 mod kinds;
 mod metadata;
 mod negotiation;
+mod passive;
 pub(crate) mod protobuf;
 mod reviews;
 mod revisions;
@@ -69,6 +70,7 @@ pub(crate) fn all() -> Vec<Case> {
         selectors::CASES,
         deletion::CASES,
         kinds::CASES,
+        passive::CASES,
         identity::CASES,
         reviews::CASES,
         cel::CASES,
