@@ -226,7 +226,13 @@ fn validate_autoscaler(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     check.required("spec.scaleTargetRef.name");
     let (kind, api) =
         (text(object, "spec.scaleTargetRef.kind"), text(object, "spec.scaleTargetRef.apiVersion"));
-    if kind != "ReplicationController" && !api.contains('/') {
+    let same = |old: &Object| {
+        ["kind", "apiVersion"].iter().all(|key| {
+            let path = format!("spec.scaleTargetRef.{key}");
+            text(old, &path) == text(object, &path)
+        })
+    };
+    if kind != "ReplicationController" && !api.contains('/') && !change.old.is_some_and(same) {
         let detail = "apiVersion must specify API group";
         check.add(FieldError::invalid("spec.scaleTargetRef.apiVersion", api, detail));
     }

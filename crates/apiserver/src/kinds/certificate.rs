@@ -1,6 +1,8 @@
 //! CertificateSigningRequest: somebody asks for a certificate, somebody else approves, and a signer makes it. Approval and
 //! status have endpoints of their own, so that whoever may do one cannot do the other.
 
+use std::cmp::Ordering;
+
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
@@ -211,40 +213,28 @@ fn validate(object: &Object, change: Change<'_>) -> Vec<FieldError> {
     }
     validate_conditions(object, &mut check);
     let Some(old) = change.old else { return check.errors };
-    if change.subresource != Some(Subresource::Approval) {
-        for verdict in [APPROVED, DENIED] {
-            let of = |object: &Object| {
-                let is = |(_, item): &(String, &Value)| text_of(item, "type") == verdict;
-                items(object, "status.conditions")
-                    .filter(is)
-                    .map(|(_, item)| item.clone())
-                    .collect::<Vec<_>>()
-            };
-            let (before, after) = (of(old), of(object));
-            let what = match (before.len(), after.len()) {
-                _ if before == after => continue,
-                (before, after) if after > before => "added",
-                (before, after) if after < before => "removed",
-                _ => "modified",
-            };
-            let detail = format!("updates may not {} a condition of type \"{verdict}\"", verb(what));
-            check.add(FieldError::forbidden("status.conditions", detail));
-        }
+    for kind in [APPROVED, DENIED, FAILED] {
+        let of = |object: &Object| {
+            let is = |(_, item): &(String, &Value)| text_of(item, "type") == kind;
+            items(object, "status.conditions").filter(is).map(|(_, item)| item.clone()).collect::<Vec<_>>()
+        };
+        let (before, after) = (of(old), of(object));
+        let verdict = kind != FAILED && change.subresource != Some(Subresource::Approval);
+        let wrong = match after.len().cmp(&before.len()) {
+            Ordering::Less => "remove",
+            Ordering::Greater if verdict => "add",
+            Ordering::Equal if verdict && before != after => "modify",
+            _ => continue,
+        };
+        let detail = format!("updates may not {wrong} a condition of type {kind:?}");
+        check.add(FieldError::forbidden("status.conditions", detail));
     }
     let certificate = |object| text(object, "status.certificate");
     if !certificate(old).is_empty() && certificate(old) != certificate(object) {
-        let detail = "updates may not set or modify existing certificate content";
+        let detail = "updates may not modify existing certificate content";
         check.add(FieldError::forbidden("status.certificate", detail));
     }
     check.errors
-}
-
-fn verb(done: &str) -> &str {
-    match done {
-        "added" => "add",
-        "removed" => "remove",
-        _ => "modify",
-    }
 }
 
 fn validate_spec(object: &Object, check: &mut Check<'_>) {

@@ -212,6 +212,11 @@ fn document(paths: &Scale, object: &Object) -> Value {
     let selector = paths.label_selector.as_ref().and_then(|path| path.find(&whole).first().copied().cloned());
     match selector {
         Some(Value::String(text)) => set(&mut status, "selector", text),
+        // The oldest kinds have nothing but labels for a selector.
+        Some(Value::Object(labels)) if !labels.is_empty() && labels.values().all(Value::is_string) => {
+            let selector = json!({"matchLabels": labels});
+            set(&mut status, "selector", LabelSelector::of(&selector).to_string());
+        }
         Some(whole @ Value::Object(_)) => set(&mut status, "selector", LabelSelector::of(&whole).to_string()),
         _ => {}
     }

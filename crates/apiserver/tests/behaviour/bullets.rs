@@ -625,6 +625,28 @@ pub(crate) const BULLETS: &[Bullet] = &[
             "reviews::the_first_roles_are_there",
         ],
     ),
+    bullet(
+        "1.16",
+        "passive kinds",
+        &[
+            "passive::an_ingress_counts_its_generations_and_keeps_its_status_apart",
+            "passive::a_storage_class_is_defaulted_and_cannot_change",
+            "passive::a_device_claim_counts_one_and_cannot_change",
+            "passive::a_flow_schema_is_defaulted_and_refers_to_a_level",
+            "passive::a_webhook_is_kept_and_its_author_is_told_whether_it_holds",
+            "passive::an_autoscaler_is_the_same_in_both_versions",
+            "passive::a_runtime_class_is_made_by_an_update",
+            "passive::a_controller_is_labelled_by_its_template",
+        ],
+    ),
+    bullet(
+        "1.16",
+        "requests for certificates",
+        &[
+            "passive::a_request_for_a_certificate_says_who_made_it_and_is_approved_apart",
+            "passive::nobody_gets_the_masters_group_by_a_request",
+        ],
+    ),
 ];
 
 /// The sections of the specification that the suite stands for.

@@ -13,6 +13,7 @@ mod identity;
 mod kinds;
 mod metadata;
 mod negotiation;
+mod passive;
 pub(crate) mod protobuf;
 mod reviews;
 mod revisions;
@@ -70,6 +71,7 @@ pub(crate) fn all() -> Vec<Case> {
         selectors::CASES,
         deletion::CASES,
         kinds::CASES,
+        passive::CASES,
         identity::CASES,
         reviews::CASES,
         apply::CASES,
