@@ -30,6 +30,9 @@ fuzz_target!(|data: &[u8]| {
     object["metadata"]["managedFields"] = json!([entry("fuzz", &fields), entry("other", &fields)]);
     run(|server| {
         let item = kind.item(kind.name());
+        // An update of a custom kind has to say of what.
+        object["metadata"]["resourceVersion"] =
+            server.send("GET", &item, JSON, "").json()["metadata"]["resourceVersion"].take();
         if server.send("PUT", &item, JSON, object.to_string()).code != 200 {
             return;
         }

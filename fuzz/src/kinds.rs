@@ -28,6 +28,11 @@ impl Kind {
         format!("{}/{}", self.collection, encoded(name))
     }
 
+    /// Whether this is the definition of another kind.
+    pub fn defines(&self, other: &Self) -> bool {
+        self.object["spec"]["names"]["kind"] == other.object["kind"]
+    }
+
     /// Reviews are answered, and never kept.
     pub fn is_kept(&self) -> bool {
         self.object["metadata"].is_object()

@@ -55,6 +55,7 @@ fn write(server: &Server, kind: &Kind, way: u8, media: &str, body: &[u8]) {
 
 /// What was stored is there, and the same again changes nothing.
 fn read_back(server: &Server, kind: &Kind, name: &str) {
+    server.settle();
     let item = kind.item(name);
     let got = server.send("GET", &item, JSON, "");
     assert_eq!(got.code, 200, "GET {item} after it was created: {}", got.text());
