@@ -1,8 +1,9 @@
-# Each target is one line to read. `deps` installs what the tests need, `lint` its own checker; nothing else installs anything.
+# Each target is one line to read. `deps` installs what the tests need, `lint` and `fuzz` their own tools; nothing else installs anything.
 CACHE ?= $(or $(BELLWETHER_CACHE),$(HOME)/.cache/bellwether)
 CARGO_DENY := $(CACHE)/tools/bin/cargo-deny
+CARGO_FUZZ := $(CACHE)/tools/bin/cargo-fuzz
 
-.PHONY: up deps test lint bench chaos conformance
+.PHONY: up deps test lint bench chaos fuzz conformance
 
 up: ## everything on this machine
 	cargo run --release -- up
@@ -22,8 +23,14 @@ bench: ## the published figures, side by side with real Kubernetes
 chaos: ## a thousand kills under load
 	BELLWETHER_CRASH_CYCLES=1000 cargo test -p bellwether --test process crash -- --nocapture
 
+fuzz: $(CARGO_FUZZ) ## what strangers might send, each sort for FUZZ_SECONDS (300)
+	PATH="$(CACHE)/tools/bin:$$PATH" scripts/fuzz
+
 conformance: ## Kubernetes' own end-to-end specs that need no nodes, against our API server
 	tests/conformance/run
 
 $(CARGO_DENY):
 	cargo install cargo-deny --version 0.20.2 --locked --root "$(CACHE)/tools"
+
+$(CARGO_FUZZ):
+	cargo install cargo-fuzz --version 0.13.2 --locked --root "$(CACHE)/tools"
