@@ -356,7 +356,7 @@ impl<'s> Walk<'s> {
                 for (index, item) in items.into_iter().enumerate() {
                     self.path.push(format!("[{index}]"));
                     conformed.push(match item {
-                        Value::Null => list.zero(),
+                        Value::Null => self.zero(list)?,
                         item => self.conform(place, list, item)?,
                     });
                     self.path.pop();
@@ -367,7 +367,7 @@ impl<'s> Walk<'s> {
                 let mut conformed = Map::new();
                 for (key, item) in object {
                     let item = match item {
-                        Value::Null => map.zero(),
+                        Value::Null => self.zero(map)?,
                         item => self.conform(place, map, item)?,
                     };
                     conformed.insert(key, item);
@@ -376,6 +376,14 @@ impl<'s> Walk<'s> {
             }
             (Kind::Plain(plain), value) => self.conform_plain(place, *plain, value),
             (kind, value) => Err(self.mismatch(place, describe(&value), kind)),
+        }
+    }
+
+    /// What stands in a list or a map where null was written.
+    fn zero(&mut self, kind: &'s Kind) -> Result<Value, String> {
+        match kind.base() {
+            Kind::Struct { r#struct } => self.conform_struct(r#struct, Map::new()).map(Value::Object),
+            plain => Ok(plain.zero()),
         }
     }
 
@@ -463,7 +471,8 @@ impl Kind {
     fn zero(&self) -> Value {
         match self.base() {
             Self::Plain(plain) => match plain {
-                Plain::Text | Plain::Quantity | Plain::Duration => "".into(),
+                Plain::Text | Plain::Duration => "".into(),
+                Plain::Quantity => "0".into(),
                 Plain::Bool => false.into(),
                 Plain::Int32 | Plain::Int64 | Plain::Float64 | Plain::IntOrString => 0.into(),
                 _ => Value::Null,
@@ -606,6 +615,24 @@ mod tests {
         assert_eq!(object["reportingComponent"], "");
         assert_eq!(object["involvedObject"], json!({}));
         assert_eq!(object["firstTimestamp"], Value::Null);
+    }
+
+    #[test]
+    fn null_in_a_list_or_map_is_the_zero_of_its_type() {
+        let spec = |spec: Value| json!({"metadata": {}, "spec": spec});
+        for (kind, given, expected) in [
+            (
+                "core/v1.LimitRange",
+                json!({"limits": [{"type": "Pod", "max": {"cpu": null}}]}),
+                json!({"limits": [{"type": "Pod", "max": {"cpu": "0"}}]}),
+            ),
+            ("core/v1.LimitRange", json!({"limits": [null]}), json!({"limits": [{"type": ""}]})),
+        ] {
+            let (once, _) = conform(kind, spec(given)).unwrap();
+            assert_eq!(once, spec(expected));
+            let (twice, _) = conform(kind, once.clone()).unwrap();
+            assert_eq!(once, twice);
+        }
     }
 
     #[test]
