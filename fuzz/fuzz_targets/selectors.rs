@@ -18,9 +18,10 @@ fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(text);
     let mut lines = text.splitn(3, '\n').chain(["", "", ""]);
     let mut line = || lines.next().unwrap_or_default();
-    let query = format!("labelSelector={}&fieldSelector={}&{}", encoded(line()), encoded(line()), line());
+    let query =
+        format!("labelSelector={}&fieldSelector={}{options}&{}", encoded(line()), encoded(line()), line());
     let kind = Kind::chosen(*kind);
-    let target = format!("{}?{query}{options}", kind.collection);
+    let target = format!("{}?{query}", kind.collection);
     run(|server| {
         server.send(method, &target, JSON, "");
         if *method == "DELETE" && kind.is_kept() {
