@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// How long any of them may take, on a slow machine and without optimisation.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(20);
 
 fn definition(spec: Value) -> Value {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
