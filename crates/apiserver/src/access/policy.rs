@@ -66,6 +66,12 @@ struct Grant {
     subject: Subject,
 }
 
+impl Grant {
+    fn allows(&self, wish: &Wish<'_>) -> bool {
+        self.rules.iter().flat_map(|rules| rules.iter()).any(|rule| rule.allows(wish))
+    }
+}
+
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (role, subject) = (&self.role, &self.subject);
@@ -143,9 +149,7 @@ impl Policy {
         if identity.groups.iter().any(|group| group == MASTERS) {
             return Verdict { allowed: true, reason: String::new() };
         }
-        let allows =
-            |grant: &&Arc<Grant>| grant.rules.iter().any(|rules| rules.iter().any(|rule| rule.allows(wish)));
-        if let Some(grant) = self.grants(identity, wish.namespace()).find(allows) {
+        if let Some(grant) = self.grants(identity, wish.namespace()).find(|grant| grant.allows(wish)) {
             return Verdict { allowed: true, reason: format!("RBAC: allowed by {grant}") };
         }
         Verdict { allowed: false, reason: self.gaps(identity, wish.namespace()) }
@@ -154,9 +158,7 @@ impl Policy {
     /// Whether somebody may do something, for those who do not ask why.
     pub(crate) fn allows(&self, identity: &Identity, wish: &Wish<'_>) -> bool {
         identity.groups.iter().any(|group| group == MASTERS)
-            || self
-                .grants(identity, wish.namespace())
-                .any(|grant| grant.rules.iter().any(|rules| rules.iter().any(|rule| rule.allows(wish))))
+            || self.grants(identity, wish.namespace()).any(|grant| grant.allows(wish))
     }
 
     /// The rules that somebody has in a namespace, or in the cluster alone.

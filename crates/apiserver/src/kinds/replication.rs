@@ -1,13 +1,12 @@
 //! ReplicationController and ControllerRevision: stored, defaulted, checked and printed. Nothing is replicated.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::cells::{number, or_none, pairs, text_of};
 use super::check::{Check, is_set};
 use super::defaults::{Row, To, each, fill};
 use super::workload::{TEMPLATE, containers, images, not_negative};
-use super::{blank_status, keep_status_apart, pod_spec};
-use crate::crd::Scale;
+use super::{blank_status, keep_status_apart, pod_spec, scale};
 use crate::field::FieldError;
 use crate::object::{Meta, Object, lookup};
 use crate::registry::{Change, Generations, Resource, Rules, Subresource};
@@ -27,11 +26,7 @@ pub(super) fn replication_controller(resource: Resource) -> Resource {
             images(),
             Column::wide("Selector", |object, _| or_none(pairs(lookup(object, "spec.selector")))),
         ],
-        scale: Scale::read(&json!({
-            "specReplicasPath": ".spec.replicas",
-            "statusReplicasPath": ".status.replicas",
-            "labelSelectorPath": ".spec.selector",
-        })),
+        scale: scale(),
         rules: Rules {
             generations: Generations::Content,
             default: |object, _| default_controller(object),
