@@ -48,8 +48,7 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "NAME", default_value = "local")]
     cluster_name: String,
 
-    /// Whether copies of the agent agree on one that acts. Switch it off where there is only one, or where the API
-    /// knows no server-side apply, as that of `bellwether up` does not yet.
+    /// Whether copies of the agent agree on one that acts. Switch it off where there is only one.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     leader_election: bool,
 }

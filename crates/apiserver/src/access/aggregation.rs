@@ -1,5 +1,7 @@
 //! Roles that are made of other roles: their rules are those of all roles with certain labels.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::rule::Rule;
@@ -18,17 +20,18 @@ pub(crate) fn is_aggregated(role: &Object) -> bool {
 
 /// The rules that an aggregated role should have, each once, in the order of the names of the roles they are from.
 pub(crate) fn aggregated(role: &Object, all: &[Object]) -> Vec<Value> {
-    let mut rules: Vec<(Rule, Value)> = Vec::new();
+    let mut known: HashSet<Rule> = HashSet::new();
+    let mut rules = Vec::new();
     for selector in selectors(role).iter().map(LabelSelector::of) {
         for other in all.iter().filter(|other| other.name() != role.name() && selector.matches_object(other))
         {
             for value in list(other, "rules") {
                 let Ok(rule) = serde_json::from_value::<Rule>(value.clone()) else { continue };
-                if !rules.iter().any(|(known, _)| *known == rule) {
-                    rules.push((rule, value.clone()));
+                if known.insert(rule) {
+                    rules.push(value.clone());
                 }
             }
         }
     }
-    rules.into_iter().map(|(_, value)| value).collect()
+    rules
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use bellwether_store::{Revision, Space, Store};
+use bellwether_store::{Revision, Snapshot, Space, Store};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -204,8 +204,20 @@ pub(crate) struct Policies {
     bindings: Space,
     current: ArcSwap<Policy>,
     /// Held by whoever reads the policy anew.
-    reading: Mutex<()>,
+    read: Mutex<Read>,
 }
+
+/// What was read last, so that a change costs the reading of what changed.
+#[derive(Default)]
+struct Read {
+    cluster_roles: Known<[Rule]>,
+    roles: Known<[Rule]>,
+    cluster_bindings: Known<Binding>,
+    bindings: Known<Binding>,
+}
+
+/// The objects of a kind by their paths, as of the revisions they had.
+type Known<T> = HashMap<Arc<str>, (Revision, Arc<T>)>;
 
 impl Policies {
     /// The policy of a logical cluster, by its name.
@@ -217,7 +229,7 @@ impl Policies {
             cluster_bindings: space("clusterrolebindings"),
             bindings: space("rolebindings"),
             current: ArcSwap::default(),
-            reading: Mutex::new(()),
+            read: Mutex::default(),
         }
     }
 
@@ -227,10 +239,9 @@ impl Policies {
         if current.at >= self.last_change(store) {
             return current;
         }
-        let _reading = self.reading.lock();
-        let at = self.last_change(store);
-        if self.current.load().at < at {
-            self.current.store(Arc::new(self.read(store, at)));
+        let mut read = self.read.lock();
+        if self.current.load().at < self.last_change(store) {
+            self.current.store(Arc::new(self.read(store, &mut read)));
         }
         self.current.load_full()
     }
@@ -243,31 +254,60 @@ impl Policies {
             .unwrap_or_default()
     }
 
-    fn read(&self, store: &Store<Head>, at: Revision) -> Policy {
-        let roles = Roles {
-            cluster: read_roles(store, &self.cluster_roles),
-            namespaced: read_roles(store, &self.roles),
+    fn read(&self, store: &Store<Head>, read: &mut Read) -> Policy {
+        // All four as of one moment: an old role under a new binding would be a grant that there never was.
+        let (at, [cluster_roles, roles, cluster_bindings, bindings]) = loop {
+            let at = self.last_change(store);
+            let snapshots = [&self.cluster_roles, &self.roles, &self.cluster_bindings, &self.bindings]
+                .map(|space| store.snapshot(space));
+            if self.last_change(store) == at {
+                break (at, snapshots);
+            }
         };
+        refresh(&mut read.cluster_roles, &cluster_roles, rules);
+        refresh(&mut read.roles, &roles, rules);
+        refresh(&mut read.cluster_bindings, &cluster_bindings, binding);
+        refresh(&mut read.bindings, &bindings, binding);
+
+        let roles = Roles { cluster: objects(&read.cluster_roles), namespaced: objects(&read.roles) };
         let mut policy = Policy { at, roles, ..Policy::default() };
-        for entry in store.snapshot(&self.cluster_bindings).iter() {
-            let binding: Binding = serde_json::from_slice(entry.value()).unwrap_or_default();
-            add(&policy.roles, &mut policy.cluster, "", entry.path(), &binding);
+        for entry in cluster_bindings.iter() {
+            let Some((_, binding)) = read.cluster_bindings.get(entry.path()) else { continue };
+            add(&policy.roles, &mut policy.cluster, "", entry.path(), binding);
         }
-        for entry in store.snapshot(&self.bindings).iter() {
+        for entry in bindings.iter() {
             let Some((namespace, name)) = entry.path().split_once('/') else { continue };
-            let binding: Binding = serde_json::from_slice(entry.value()).unwrap_or_default();
+            let Some((_, binding)) = read.bindings.get(entry.path()) else { continue };
             let grants = policy.namespaces.entry(namespace.to_owned()).or_default();
-            add(&policy.roles, grants, namespace, name, &binding);
+            add(&policy.roles, grants, namespace, name, binding);
         }
         policy
     }
 }
 
-fn read_roles(store: &Store<Head>, space: &Space) -> HashMap<Arc<str>, Arc<[Rule]>> {
-    let snapshot = store.snapshot(space);
-    let read =
-        |value: &[u8]| serde_json::from_slice::<Role>(value).unwrap_or_default().rules.unwrap_or_default();
-    snapshot.iter().map(|entry| (entry.path().clone(), read(entry.value()).into())).collect()
+/// Reads what changed, and forgets what is gone.
+fn refresh<T: ?Sized>(known: &mut Known<T>, snapshot: &Snapshot<Head>, parse: fn(&[u8]) -> Arc<T>) {
+    let mut last = std::mem::take(known);
+    *known = snapshot
+        .iter()
+        .map(|entry| {
+            let revision = entry.revision();
+            let object = last.remove(entry.path()).filter(|(seen, _)| *seen == revision);
+            (entry.path().clone(), object.unwrap_or_else(|| (revision, parse(entry.value()))))
+        })
+        .collect();
+}
+
+fn rules(role: &[u8]) -> Arc<[Rule]> {
+    serde_json::from_slice::<Role>(role).unwrap_or_default().rules.unwrap_or_default().into()
+}
+
+fn binding(binding: &[u8]) -> Arc<Binding> {
+    serde_json::from_slice::<Binding>(binding).unwrap_or_default().into()
+}
+
+fn objects<T: ?Sized>(known: &Known<T>) -> HashMap<Arc<str>, Arc<T>> {
+    known.iter().map(|(path, (_, object))| (path.clone(), object.clone())).collect()
 }
 
 fn add(roles: &Roles, grants: &mut Grants, namespace: &str, name: &str, binding: &Binding) {

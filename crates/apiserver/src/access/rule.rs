@@ -7,7 +7,7 @@ use super::wish::{On, Wish};
 const ALL: &str = "*";
 
 /// A rule of a role.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Rule {
     #[serde(deserialize_with = "list")]

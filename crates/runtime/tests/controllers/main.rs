@@ -1,4 +1,4 @@
-//! A controller made of a reconciler, on our server in process with time paused, and elections on real Kubernetes.
+//! A controller made of a reconciler, on our server in process with time paused; and elections, on real time.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
