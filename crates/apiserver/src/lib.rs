@@ -30,6 +30,7 @@ mod authors;
 mod body;
 mod cel;
 mod collection;
+mod compaction;
 mod controllers;
 mod crd;
 mod decode;

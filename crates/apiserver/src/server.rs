@@ -15,6 +15,7 @@ use crate::audit::AuditLog;
 use crate::authentication::SigningKey;
 use crate::authors::Author;
 use crate::collection::{Collection, Location, Stored, UpdateRequest};
+use crate::compaction::Pages;
 use crate::crd;
 use crate::kinds;
 use crate::limits::Limits;
@@ -153,6 +154,7 @@ pub(crate) struct Server {
     pub(crate) limits: Limits,
     pub(crate) metrics: Metrics,
     pub(crate) audit: AuditLog,
+    pub(crate) pages: Pages,
 }
 
 impl Server {
@@ -178,6 +180,7 @@ impl Server {
             limits: Limits::default(),
             metrics: Metrics::default(),
             audit,
+            pages: Pages::default(),
         }
     }
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bellwether_store::{Clock, OpenError, Options, Store};
 use bytes::Bytes;
@@ -18,6 +17,7 @@ use crate::answer::Caller;
 use crate::audit::AuditLog;
 use crate::authentication::{SigningKey, SigningKeyError};
 use crate::body::Body;
+use crate::compaction;
 use crate::controllers::{self, Controllers};
 use crate::identity::Identity;
 use crate::names;
@@ -25,9 +25,6 @@ use crate::pki::Authority;
 use crate::serve::{self, TlsSettings};
 use crate::server::{HUB, Server};
 use crate::status::Refusal;
-
-/// How often history that is too old is dropped.
-const COMPACT_EVERY: Duration = Duration::from_secs(30);
 
 /// How many logical clusters are set up at the same time.
 const AT_ONCE: usize = 16;
@@ -172,7 +169,7 @@ impl Builder {
             Arc::new(Server::new(store, clock, self.ca_certificate, self.authority, signing_key, audit));
         let mut tasks = vec![
             tokio::spawn(controllers::run(server.clone(), self.controllers)),
-            tokio::spawn(compact(server.clone())),
+            tokio::spawn(compaction::run(server.clone())),
         ];
         tasks.extend(auditing);
         let started = ApiServer { server, tasks: Arc::new(Tasks(tasks)) };
@@ -181,15 +178,6 @@ impl Builder {
         let added = self.clusters.iter().map(|name| started.add_cluster(name));
         futures::stream::iter(added).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         Ok(started)
-    }
-}
-
-async fn compact(server: Arc<Server>) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(COMPACT_EVERY) => server.store.compact().await,
-            () = server.closed() => return,
-        }
     }
 }
 

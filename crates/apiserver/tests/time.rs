@@ -178,3 +178,30 @@ async fn objects_are_dated_by_the_injected_clock() {
     };
     assert_eq!((time(&second) - time(&first)).total(jiff::Unit::Minute).unwrap().round(), 60.0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_nobody_reads_to_its_end_becomes_too_old_also_where_nothing_else_is_written() {
+    let (cluster, maps) = cluster_with_maps().await;
+    for name in ["a", "b", "c"] {
+        cluster.post(&maps, &config_map(name)).await.expect(201);
+    }
+    let first = cluster.get(format!("{maps}?limit=1")).await.expect(200);
+    let rest = format!("{maps}?limit=1&continue={}", first["metadata"]["continue"].as_str().unwrap());
+    tokio::time::sleep(MINUTE * 4).await;
+    assert_eq!(revision(&cluster.get(&rest).await.expect(200)), revision(&first), "it is still whole");
+    tokio::time::sleep(MINUTE * 3).await;
+    let expired = cluster.get(&rest).await;
+    let token = expired.json()["metadata"]["continue"].as_str().unwrap().to_owned();
+    expired.refused(410, "Expired");
+    // The rest of it as it is by now, which need not fit what was read before.
+    let second = cluster.get(format!("{maps}?limit=1&continue={token}")).await.expect(200);
+    assert_eq!(second["items"][0]["metadata"]["name"], "b");
+    assert!(revision(&second) > revision(&first));
+
+    let quiet = revision(&cluster.get(&maps).await.expect(200));
+    tokio::time::sleep(MINUTE * 60).await;
+    assert!(
+        revision(&cluster.get(&maps).await.expect(200)) <= quiet + 1,
+        "nothing is written where nobody reads pages"
+    );
+}

@@ -191,6 +191,7 @@ pub(super) async fn select(call: &Call, options: &ListOptions) -> Answer<Page> {
     let mut page = Page { entries, revision, continue_token: None, remaining: None };
     if more {
         let last = page.entries.last().map(|entry| format!("{}\0", entry.path())).unwrap_or_default();
+        call.server.pages.begun();
         page.continue_token = Some(Continue::encode(i64::try_from(revision.0).unwrap_or(i64::MAX), &last));
         // What selectors leave over is unknown without looking at all of it.
         page.remaining = filter.is_open().then(|| 1 + selected.count());
