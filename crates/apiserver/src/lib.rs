@@ -38,7 +38,6 @@ mod discovery;
 mod field;
 mod health;
 mod identity;
-mod jsonpath;
 mod kinds;
 mod limits;
 mod managed;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
+use bellwether_jsonpath::JsonPath;
 use serde_json::Value;
 
-use crate::jsonpath::JsonPath;
 use crate::names;
 use crate::object::{Head, Meta as _, Object, lookup};
 

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use bellwether_jsonpath::JsonPath;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::crd::PrinterColumn;
-use crate::jsonpath::JsonPath;
 use crate::negotiate::MetaVersion;
 use crate::object::{Meta, Object};
 use crate::registry::Resource;

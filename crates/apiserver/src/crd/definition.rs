@@ -4,13 +4,13 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use bellwether_jsonpath::JsonPath;
 use bellwether_store::Revision;
 use serde_json::{Map, Value};
 
 use super::shared::{Schemas, Shared};
 use crate::cel::Rules;
 use crate::field::FieldError;
-use crate::jsonpath::JsonPath;
 use crate::numbers::Figure;
 use crate::object::Object;
 use crate::schema::Schema;

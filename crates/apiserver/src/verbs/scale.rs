@@ -199,7 +199,7 @@ fn answer(document: &Value, accepted: Accepted) -> Response<Body> {
 
 fn document(paths: &Scale, object: &Object) -> Value {
     let whole = Value::Object(object.clone());
-    let count = |path: &crate::jsonpath::JsonPath| {
+    let count = |path: &bellwether_jsonpath::JsonPath| {
         path.find(&whole).first().and_then(|found| found.as_i64()).unwrap_or(0)
     };
     let mut metadata = Map::new();

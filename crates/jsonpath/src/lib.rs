@@ -1,4 +1,4 @@
-//! The JSONPath of Kubernetes, as far as printer columns, selectable fields and scale paths need it:
+//! The JSONPath of Kubernetes, as far as printer columns, selectable fields, scale paths and the feedback of works need it:
 //! `.spec.x`, `.a['b.c']`, `.list[0]`, `.list[-1]`, `.list[*].x`, `.list[?(@.type=="Ready")].status`.
 //! Read once, asked of many objects.
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// A path that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct JsonPath(Vec<Step>);
+pub struct JsonPath(Vec<Step>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
@@ -32,7 +32,7 @@ enum Comparison {
 
 impl JsonPath {
     /// Reads a path; the error says what is wrong and where.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub fn read(text: &str) -> Result<Self, String> {
         let bare = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
         let mut reader = Reader { text: bare, at: 0 };
         let steps = reader.steps(|_| false)?;
@@ -43,12 +43,12 @@ impl JsonPath {
     }
 
     /// All values that the path leads to.
-    pub(crate) fn find<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
+    pub fn find<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
         follow(&self.0, value)
     }
 
     /// The names along the path, if it consists of nothing else: `.spec.replicas`.
-    pub(crate) fn fields(&self) -> Option<Vec<&str>> {
+    pub fn fields(&self) -> Option<Vec<&str>> {
         self.0
             .iter()
             .map(|step| match step {
