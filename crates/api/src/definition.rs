@@ -6,7 +6,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
+use crate::addon::{AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
 use crate::addons_managed::{Addon, AddonInstance, AddonOperator, rules};
+use crate::cluster::{
+    ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, Placement, PlacementDecision,
+};
+use crate::work::{AppliedManifestWork, ManifestWork};
 
 /// Which clusters need a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,9 +98,27 @@ pub fn crds() -> Vec<Definition> {
             .beginning_in_phase("Pending")
             .with_rules(&rules::addon()),
         Definition::of::<AddonOperator>(Place::EveryCluster).beginning_in_phase("Pending"),
+        Definition::of::<ClusterManagementAddOn>(Place::Hub),
+        Definition::of::<ManagedClusterAddOn>(Place::Hub),
+        Definition::of::<AddOnTemplate>(Place::Hub),
+        Definition::of::<AddOnDeploymentConfig>(Place::Hub),
+        Definition::of::<ManifestWork>(Place::Hub),
+        Definition::of::<AppliedManifestWork>(Place::Spokes),
+        Definition::of::<ManagedCluster>(Place::Hub),
+        Definition::of::<ManagedClusterSet>(Place::Hub),
+        Definition::of::<ManagedClusterSetBinding>(Place::Hub).with_rules(&bound_by_name()),
+        Definition::of::<Placement>(Place::Hub),
+        Definition::of::<PlacementDecision>(Place::Hub),
     ];
     all.sort_by(|one, other| one.name().cmp(other.name()));
     all
+}
+
+fn bound_by_name() -> Value {
+    json!([{
+        "rule": "self.metadata.name == self.spec.clusterSet",
+        "message": "the name of a ManagedClusterSetBinding is that of its set: .spec.clusterSet",
+    }])
 }
 
 /// Go clients send `null` for what they leave out, and leave out the `spec` as they like: a `null` is dropped rather

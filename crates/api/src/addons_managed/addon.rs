@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::rules;
-use crate::schemas;
+use crate::{is_default, schemas};
 
 /// What an add-on consists of.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ pub struct AddonSpec {
     pub version: Option<String>,
 
     /// Leaves everything as it is while set.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub pause: bool,
 
     /// The namespaces of the add-on. Those that are not there are created, and go with the add-on.
@@ -64,11 +64,11 @@ pub struct AddonSpec {
     pub install: AddonInstall,
 
     /// The add-on must say that it has cleaned up before it counts as ready to be deleted.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub delete_ack_required: bool,
 
     /// The add-on must say that it has set itself up before it counts as installed.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub install_ack_required: bool,
 
     /// Where the progress of an upgrade is reported.
@@ -384,12 +384,6 @@ pub struct ReportedStatusHash {
     pub status_hash: String,
     /// The generation of the spec that was reported on.
     pub observed_generation: i64,
-}
-
-// Go writes what is false; we need not.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-pub(super) fn is_false(value: &bool) -> bool {
-    !value
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::addon::is_false;
-use crate::schemas;
+use crate::{is_default, schemas};
 
 /// What holds for all add-ons.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +25,7 @@ use crate::schemas;
 #[schemars(!default, !remote, description = "What holds for all add-ons.")]
 pub struct AddonOperatorSpec {
     /// Leaves every add-on as it is while set.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub pause: bool,
 
     /// Features that are switched on, with commas between them.
