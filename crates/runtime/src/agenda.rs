@@ -71,6 +71,11 @@ impl<K: Clone + Ord + Hash> Agenda<K> {
         }
     }
 
+    /// Whether a key has an instant.
+    pub fn contains(&self, key: &K) -> bool {
+        self.instants.contains_key(key)
+    }
+
     /// How many keys have an instant.
     pub fn len(&self) -> usize {
         self.entries.len()

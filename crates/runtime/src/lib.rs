@@ -5,6 +5,7 @@
 //! | [`Context`] | the cluster a controller works on, and the process it works in |
 //! | [`Reconciler`], [`run`] | a controller from one function: bounded concurrency, backoff, leadership, metrics, health |
 //! | [`Agenda`] | deadlines for objects too lively to be looked at at every change |
+//! | [`Rounds`] | visits, a bounded number together, from what a controller keeps in memory |
 //! | [`Backoff`], [`Growth`] | how long to leave an object alone after a failure |
 //! | [`Leadership`] | which of several copies acts |
 //! | [`Metrics`], [`Health`], [`http`] | what the process says of itself |
@@ -22,6 +23,7 @@ mod health;
 pub mod http;
 mod leadership;
 pub mod metrics;
+mod rounds;
 mod shutdown;
 
 pub use agenda::Agenda;
@@ -32,4 +34,5 @@ pub use controller::{Failure, Next, Reconciler, run};
 pub use health::{Health, Part, in_words};
 pub use leadership::{Election, Leadership};
 pub use metrics::Metrics;
+pub use rounds::Rounds;
 pub use shutdown::Shutdown;
