@@ -1,0 +1,197 @@
+//! An add-on as a whole: its versions, how far each placement is, and what is waited for. Pure.
+
+use bellwether_api::addon::{
+    ClusterManagementAddOnStatus, InstallProgression, ProgressionCounts, WaitingClusters,
+};
+use bellwether_conditions::{ConditionSet, ConditionType, Desired, Reason, Status, TransitionKey, shorten};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use super::world::{Rollout, World};
+use crate::rollout::{Counts, Waiting};
+use crate::version::{Catalogue, Version};
+
+/// How many clusters are named that wait for the same thing.
+const NAMED: usize = 10;
+/// How many different things are named that are waited for.
+const THINGS: usize = 20;
+/// How long a message may be.
+const LONGEST: usize = 1024;
+
+/// The status of an add-on as a whole as it should be, with the resourceVersion that it is judged by; nothing, where it
+/// already is so.
+pub(super) fn summary(world: &World, addon: &str, now: Timestamp) -> Option<(Option<String>, Value)> {
+    let (object, catalogue) = world.management(addon)?;
+    let before = object.status.clone().unwrap_or_default();
+    let placements = &object.spec.install_strategy.placements;
+    let progressions: Vec<InstallProgression> = world
+        .rollouts_of(addon)
+        .iter()
+        .map(|rollout| {
+            let (namespace, name) = &rollout.placement;
+            let held = before
+                .install_progressions
+                .iter()
+                .find(|one| one.namespace == *namespace && one.name == *name);
+            let asked = placements.iter().find(|one| one.namespace == *namespace && one.name == *name);
+            let asked =
+                asked.and_then(|one| one.addon_template.as_ref()).map(|one| one.install_version.as_str());
+            let version = match asked.unwrap_or_default() {
+                "" => catalogue.default_version().map(Version::as_str).unwrap_or_default(),
+                asked => asked,
+            };
+            progression(rollout, version, held, now)
+        })
+        .collect();
+    let after = ClusterManagementAddOnStatus {
+        supported_versions: catalogue.supported().iter().map(ToString::to_string).collect(),
+        default_version: catalogue.default_version().map(ToString::to_string).unwrap_or_default(),
+        conditions: conditions(&before.conditions, catalogue, &progressions, now),
+        install_progressions: progressions,
+    };
+    (after != before).then(|| {
+        let empty = json!({"supportedVersions": null, "defaultVersion": null, "installProgressions": null, "conditions": null});
+        let mut status = empty;
+        if let (Value::Object(status), Value::Object(said)) = (&mut status, json!(after)) {
+            status.extend(said);
+        }
+        (object.resource_version(), status)
+    })
+}
+
+fn progression(
+    rollout: &Rollout,
+    version: &str,
+    held: Option<&InstallProgression>,
+    now: Timestamp,
+) -> InstallProgression {
+    let counts = rollout.plan.counts;
+    let mut set: ConditionSet = read(held.map(|held| held.conditions.as_slice()).unwrap_or_default());
+    let (status, reason, message) = word(rollout, &counts);
+    let desired = Desired::new(
+        ConditionType::constant("Progressing"),
+        status,
+        Reason::constant(reason),
+        shorten(&message, LONGEST),
+    );
+    let before = held.map(|held| held.version.as_str()).unwrap_or_default();
+    let _ = set.upsert(desired, TransitionKey::StatusReasonAndTarget { before, after: version }, now);
+    InstallProgression {
+        namespace: rollout.placement.0.clone(),
+        name: rollout.placement.1.clone(),
+        version: version.to_owned(),
+        counts: counted(&counts),
+        waiting: rollout.plan.waiting.iter().take(THINGS).map(waiting).collect(),
+        conditions: write(&set),
+    }
+}
+
+/// How far a placement is, in one condition.
+fn word(rollout: &Rollout, counts: &Counts) -> (Status, &'static str, String) {
+    if let Some(why) = &rollout.unknown {
+        return (
+            Status::Unknown,
+            "PlacementUnknown",
+            format!("which clusters are chosen is not known: {why}"),
+        );
+    }
+    let Counts { selected, waiting, changing, done, failed, timed_out, apart } = *counts;
+    let total = selected - apart;
+    let mut message = format!("{done} of {total} clusters have it");
+    let parts = [
+        (changing, "change"),
+        (waiting, "wait"),
+        (failed, "failed"),
+        (timed_out, "took too long"),
+        (apart, "go by a version that a person has set"),
+    ];
+    for (count, verb) in parts.into_iter().filter(|(count, _)| *count > 0) {
+        message.push_str(&format!(", {count} {verb}"));
+    }
+    if let Some(first) = rollout.plan.waiting.first() {
+        message.push_str(&format!("; waiting: {}", first.what));
+    }
+    message.push('.');
+    match (changing + waiting, failed + timed_out) {
+        (0, 0) => (Status::False, "Completed", message),
+        (0, _) => (Status::False, "Failed", message),
+        (_, _) if changing == 0 => (Status::True, "Waiting", message),
+        _ => (Status::True, "Progressing", message),
+    }
+}
+
+fn counted(counts: &Counts) -> ProgressionCounts {
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    ProgressionCounts {
+        selected: number(counts.selected),
+        waiting: number(counts.waiting),
+        progressing: number(counts.changing),
+        succeeded: number(counts.done),
+        failed: number(counts.failed),
+        timed_out: number(counts.timed_out),
+        overridden: number(counts.apart),
+    }
+}
+
+fn waiting(waiting: &Waiting) -> WaitingClusters {
+    WaitingClusters {
+        for_: waiting.what.clone(),
+        count: u32::try_from(waiting.clusters.len()).unwrap_or(u32::MAX),
+        clusters: waiting.clusters.iter().take(NAMED).cloned().collect(),
+    }
+}
+
+fn conditions(
+    before: &[Condition],
+    catalogue: &Catalogue,
+    progressions: &[InstallProgression],
+    now: Timestamp,
+) -> Vec<Condition> {
+    let mut set = read(before);
+    let conflict = ConditionType::constant("VersionConflict");
+    match catalogue.conflicts() {
+        [] => drop(set.remove(&conflict)),
+        conflicts => {
+            let said = conflicts.iter().map(|one| {
+                format!(
+                    "{} is of template {}, and not of {}",
+                    one.version,
+                    one.counts,
+                    one.ignored.join(", ")
+                )
+            });
+            let message = shorten(&said.collect::<Vec<_>>().join("; "), LONGEST);
+            let desired = Desired::new(conflict, Status::True, Reason::constant("SeveralTemplates"), message);
+            let _ = set.upsert(desired, TransitionKey::Status, now);
+        }
+    }
+    let said = |status: &str| {
+        let all = progressions.iter().filter_map(|one| Some((one, one.conditions.first()?)));
+        all.filter(|(_, said)| said.status == status)
+            .map(|(one, said)| format!("{}/{}: {}", one.namespace, one.name, said.message))
+            .collect::<Vec<_>>()
+    };
+    let (moving, unknown) = (said("True"), said("Unknown"));
+    let failed = progressions.iter().any(|one| one.conditions.iter().any(|said| said.reason == "Failed"));
+    let (status, reason, words) = match (moving.as_slice(), unknown.as_slice()) {
+        ([], []) if failed => (Status::False, "Failed", said("False")),
+        ([], []) => (Status::False, "Completed", said("False")),
+        ([], _) => (Status::Unknown, "PlacementUnknown", unknown),
+        _ => (Status::True, "Progressing", moving),
+    };
+    let message = shorten(&words.join(" "), LONGEST);
+    let desired =
+        Desired::new(ConditionType::constant("Progressing"), status, Reason::constant(reason), message);
+    let _ = set.upsert(desired, TransitionKey::StatusAndReason, now);
+    write(&set)
+}
+
+fn read(conditions: &[Condition]) -> ConditionSet {
+    serde_json::to_value(conditions).and_then(serde_json::from_value).unwrap_or_default()
+}
+
+fn write(set: &ConditionSet) -> Vec<Condition> {
+    serde_json::from_value(json!(set)).unwrap_or_default()
+}

@@ -1,0 +1,209 @@
+//! One visit: has the world judge, writes what differs, and judges again with the answers, until nothing is left to do.
+//! What was judged is written only if it is still what was judged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn, ManagedClusterAddOnStatus};
+use bellwether_api::work::ManifestWork;
+use bellwether_clock::Clock;
+use bellwether_runtime::Context;
+use jiff::Timestamp;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, ResourceExt as _};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::controller::{Errand, NAME};
+use super::summary::summary;
+use super::world::{Judgement, Key, Work, WorkWrite, World};
+
+/// How often the world is asked in one visit.
+const ROUNDS: usize = 4;
+/// How long the API may take for one visit.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why a visit came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum VisitError {
+    #[error("{doing}: {source}")]
+    Api { doing: String, source: Box<kube::Error> },
+    /// It is not what was judged; the watch will tell what it is.
+    #[error("{0} has changed meanwhile")]
+    Outdated(String),
+    #[error("the API did not answer within {PATIENCE:?}")]
+    Late,
+}
+
+impl VisitError {
+    /// The kind of error in a word, for metrics.
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Api { .. } => "api",
+            Self::Outdated(_) => "outdated",
+            Self::Late => "late",
+        }
+    }
+}
+
+pub(super) struct Visitor {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    world: Arc<Mutex<World>>,
+}
+
+impl Visitor {
+    pub(super) fn new(context: &Context, world: Arc<Mutex<World>>) -> Self {
+        Self { client: context.client.clone(), clock: context.clock.clone(), world }
+    }
+
+    /// Visits, and says when time alone calls for another visit.
+    pub(super) async fn visit(&self, errand: &Errand) -> Result<Option<Timestamp>, VisitError> {
+        let visit = async {
+            match errand {
+                Errand::Addon(key) => self.visit_addon(key).await,
+                Errand::Summary(addon) => self.summarise(addon).await,
+            }
+        };
+        tokio::time::timeout(PATIENCE, visit).await.unwrap_or(Err(VisitError::Late))
+    }
+
+    async fn visit_addon(&self, key: &Key) -> Result<Option<Timestamp>, VisitError> {
+        for _ in 0..ROUNDS {
+            let now = self.clock.now();
+            let judgement = {
+                let mut world = self.world.lock();
+                let Some(judgement) = world.judge(key, now) else { return Ok(None) };
+                if judgement.begins {
+                    // From here on it counts as one that changes, whoever plans before the answer is there.
+                    world.begins(key, now);
+                }
+                judgement
+            };
+            if judgement.is_settled() {
+                return Ok(judgement.next);
+            }
+            let carried_out = self.carry_out(key, judgement).await;
+            self.world.lock().began(key);
+            carried_out?;
+        }
+        // The rest comes with the events of what was written.
+        Ok(None)
+    }
+
+    async fn carry_out(&self, key: &Key, judgement: Judgement) -> Result<(), VisitError> {
+        let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), &key.cluster);
+        let mut version = judgement.object.resource_version();
+        if let Some(finalizers) = &judgement.finalizers {
+            let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
+            let written = addons.patch(&key.addon, &by_us(), &Patch::Merge(patch)).await;
+            let written = written.map_err(|error| failed("writing the finalizers of", key, error))?;
+            version = written.resource_version();
+            self.world.lock().observe(written);
+            if judgement.object.metadata.deletion_timestamp.is_some() {
+                return Ok(());
+            }
+        }
+        if let Some(status) = &judgement.status {
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": whole(status)});
+            let written = addons.patch_status(&key.addon, &by_us(), &Patch::Merge(patch)).await;
+            let written = written.map_err(|error| failed("writing the status of", key, error))?;
+            self.world.lock().observe(written);
+            if judgement.begins {
+                // The works are made from what the status says now.
+                return Ok(());
+            }
+        }
+        for write in judgement.works {
+            self.write(key, write).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&self, key: &Key, write: WorkWrite) -> Result<(), VisitError> {
+        let works: Api<ManifestWork> = Api::namespaced(self.client.clone(), &key.cluster);
+        let written = match write {
+            WorkWrite::Create(work) => {
+                works
+                    .create(
+                        &PostParams { field_manager: Some(NAME.to_owned()), ..PostParams::default() },
+                        &work,
+                    )
+                    .await
+            }
+            WorkWrite::Replace(work) => {
+                let patch = json!({
+                    "metadata": {
+                        "resourceVersion": work.metadata.resource_version,
+                        "labels": work.metadata.labels,
+                        "annotations": work.metadata.annotations,
+                        "ownerReferences": work.metadata.owner_references,
+                    },
+                    "spec": {
+                        "workload": work.spec.workload,
+                        "manifestConfigs": work.spec.manifest_configs,
+                        "deleteOption": work.spec.delete_option,
+                    },
+                });
+                works.patch(&work.name_any(), &by_us(), &Patch::Merge(patch)).await
+            }
+            WorkWrite::Delete { name, uid } => {
+                let preconditions = Some(Preconditions { uid: Some(uid), resource_version: None });
+                let gone =
+                    works.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await;
+                return match gone {
+                    Ok(_) => Ok(()),
+                    Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+                    Err(error) => Err(failed("deleting a work of", key, error)),
+                };
+            }
+        };
+        let written = written.map_err(|error| failed("writing a work of", key, error))?;
+        self.world.lock().deploy(&key.cluster, &written.name_any(), Work::of(&written));
+        Ok(())
+    }
+
+    /// Writes the status of an add-on as a whole, where it says something new.
+    async fn summarise(&self, addon: &str) -> Result<Option<Timestamp>, VisitError> {
+        let now = self.clock.now();
+        let Some((version, status)) = summary(&self.world.lock(), addon, now) else { return Ok(None) };
+        let managements: Api<ClusterManagementAddOn> = Api::all(self.client.clone());
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
+        let written = managements.patch_status(addon, &by_us(), &Patch::Merge(patch)).await;
+        let written = written.map_err(|source| match source {
+            kube::Error::Api(status) if status.is_conflict() || status.is_not_found() => {
+                VisitError::Outdated(format!("ClusterManagementAddOn {addon}"))
+            }
+            source => VisitError::Api {
+                doing: format!("writing the status of ClusterManagementAddOn {addon}"),
+                source: Box::new(source),
+            },
+        })?;
+        self.world.lock().manage(written);
+        Ok(None)
+    }
+}
+
+fn by_us() -> PatchParams {
+    PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() }
+}
+
+/// A status with its empty fields as `null`, so that a merge takes away what was there.
+fn whole(status: &ManagedClusterAddOnStatus) -> Value {
+    let mut whole = json!({"installVersion": null, "currentVersion": null, "lastVersion": null, "configReferences": null});
+    if let (Value::Object(whole), Value::Object(said)) = (&mut whole, json!(status)) {
+        whole.extend(said);
+    }
+    whole
+}
+
+fn failed(doing: &str, key: &Key, source: kube::Error) -> VisitError {
+    match source {
+        kube::Error::Api(status)
+            if status.is_conflict() || status.is_not_found() || status.is_already_exists() =>
+        {
+            VisitError::Outdated(format!("{key}"))
+        }
+        source => VisitError::Api { doing: format!("{doing} {key}"), source: Box::new(source) },
+    }
+}

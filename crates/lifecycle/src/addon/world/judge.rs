@@ -1,0 +1,374 @@
+//! What is to be done about one add-on on one cluster: its status, its finalizer, and its works.
+
+use std::sync::Arc;
+
+use bellwether_api::addon::vocabulary::{
+    CONFIGURED, DEGRADED, FINALIZER, HEARTBEAT, NAME_LABEL, PROGRESSING, RENDERED_HASH, VERSION_LABEL,
+};
+use bellwether_api::addon::{ManagedClusterAddOn, ManagedClusterAddOnStatus};
+use bellwether_api::work::ManifestWork;
+use bellwether_conditions::{Condition, ConditionSet, ConditionType, Desired, Reason, Status, TransitionKey};
+use jiff::Timestamp;
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::json;
+
+use super::member::{Configs, is_overridden, is_placed};
+use super::{Key, Management, Reach, Work, World};
+use crate::addon::decide::available::{Known, available, manifest_applied};
+use crate::addon::decide::progress::{self, Deed, Observed, Rendering, Standing, Turn, Verdict};
+use crate::addon::decide::works::{Stand, Stands};
+use crate::render::{Order, Rendered, render};
+
+/// The reason for which an add-on is marked as degraded by us.
+const UNSUPPORTED: &str = "VersionUnsupported";
+/// Whether an add-on is being taken away.
+const DELETING: &str = "Deleting";
+
+/// What is to be done. Each step comes after the one before it.
+#[derive(Debug)]
+pub struct Judgement {
+    /// The object that was judged.
+    pub object: Arc<ManagedClusterAddOn>,
+    /// Its finalizers, where they change.
+    pub finalizers: Option<Vec<String>>,
+    /// Its status, where that changes.
+    pub status: Option<ManagedClusterAddOnStatus>,
+    /// Whether the status says that a change begins.
+    pub begins: bool,
+    /// Its works, where they change.
+    pub works: Vec<WorkWrite>,
+    /// When time alone changes the judgement.
+    pub next: Option<Timestamp>,
+}
+
+/// A write of a work.
+#[derive(Debug)]
+pub enum WorkWrite {
+    /// It is made.
+    Create(Box<ManifestWork>),
+    /// It is made another; only if it is still what was judged.
+    Replace(Box<ManifestWork>),
+    /// It is taken away; only if it is still the same.
+    Delete {
+        /// Its name.
+        name: String,
+        /// Its identity.
+        uid: String,
+    },
+}
+
+impl Judgement {
+    /// Whether there is nothing to do.
+    pub fn is_settled(&self) -> bool {
+        self.finalizers.is_none() && self.status.is_none() && self.works.is_empty()
+    }
+}
+
+impl World {
+    /// Judges an add-on on a cluster; nothing, where it is none of ours.
+    pub fn judge(&self, key: &Key, now: Timestamp) -> Option<Judgement> {
+        let object = self.addons.get(&key.addon)?.get(&key.cluster)?;
+        if object.metadata.deletion_timestamp.is_some() {
+            return self.farewell(key, object, now);
+        }
+        let management = self.managements.get(&key.addon)?;
+        Some(self.judge_managed(key, object, management, now))
+    }
+
+    fn judge_managed(
+        &self,
+        key: &Key,
+        object: &Arc<ManagedClusterAddOn>,
+        management: &Management,
+        now: Timestamp,
+    ) -> Judgement {
+        let before = object.status.clone().unwrap_or_default();
+        let standing = Standing::read(&before);
+        let configs = self.configs_of(management, object);
+        let reconfigured = configs.as_ref().is_ok_and(|configs| {
+            !standing.begun.is_empty() && configs.references != before.config_references
+        });
+        let version = progress::wanted(&object.spec.install_version, &management.catalogue);
+        let works = self.works.get(&key.cluster);
+        let ours: Vec<&Work> = works
+            .iter()
+            .flat_map(|works| works.values())
+            .filter(|work| work.addon.as_ref() == Some(&key.addon))
+            .collect();
+        let rendered = version.and_then(|version| self.rendered(key, object, management, version, &configs));
+        let stands = rendered.as_ref().and_then(|rendered| rendered.as_ref().ok()).map(|rendered| {
+            let wanted: Vec<_> = rendered.iter().map(Rendered::wanted).collect();
+            let found: Vec<_> = ours.iter().map(|work| work.found.clone()).collect();
+            Stands::of(&wanted, &found, &key.addon, version.unwrap_or_default())
+        });
+        let rendering = match (&rendered, &stands) {
+            (Some(Err(why)), _) => Rendering::Failed(why.clone()),
+            (_, stands) => Rendering::Made(stands.clone().unwrap_or_default()),
+        };
+        let begins = version.is_some_and(|version| version != standing.begun) || reconfigured;
+        let turn = if begins { self.turn(key, object, management) } else { Some(Turn::Come) };
+        let Some(turn) = turn else {
+            // It is planned in a moment, and looked at again then.
+            let object = object.clone();
+            return Judgement {
+                object,
+                finalizers: None,
+                status: None,
+                begins: false,
+                works: Vec::new(),
+                next: None,
+            };
+        };
+        let verdict = progress::decide(&Observed {
+            addon: &key.addon,
+            generation: object.metadata.generation.unwrap_or_default(),
+            deleting: false,
+            requested: &object.spec.install_version,
+            standing: &standing,
+            reconfigured,
+            catalogue: &management.catalogue,
+            turn,
+            rendering,
+            deadline: management.deadline(&key.cluster),
+            now,
+        });
+        let begins =
+            begins && verdict.begun != standing.begun || reconfigured && verdict.works == Deed::Bring;
+        let known = Known {
+            reachable: self.clusters.get(&key.cluster) != Some(&Reach::No),
+            stands: stands.as_ref().filter(|_| !verdict.begun.is_empty()),
+            workloads: &ours.iter().flat_map(|work| work.workloads.clone()).collect::<Vec<_>>(),
+            heartbeat: None,
+            degraded: None,
+        };
+        let works = match (&rendered, &stands, verdict.works) {
+            (Some(Ok(rendered)), Some(stands), Deed::Bring) => {
+                self.bring(key, object, rendered, stands, &ours)
+            }
+            _ => Vec::new(),
+        };
+        let mut after = status(&before, &verdict, &known, now);
+        if verdict.works == Deed::Bring
+            && let Ok(configs) = &configs
+        {
+            after.config_references = configs.references.clone();
+        }
+        let missing = !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+        let finalizers =
+            missing.then(|| object.finalizers().iter().cloned().chain([FINALIZER.to_owned()]).collect());
+        let worth = is_news(&before, &after);
+        Judgement {
+            object: object.clone(),
+            finalizers,
+            status: worth.then_some(after),
+            begins,
+            works,
+            next: verdict.next,
+        }
+    }
+
+    fn rendered(
+        &self,
+        key: &Key,
+        object: &ManagedClusterAddOn,
+        management: &Management,
+        version: &str,
+        configs: &Result<Configs, String>,
+    ) -> Option<Result<Vec<Rendered>, String>> {
+        let template = self.templates.get(management.catalogue.template(version)?)?;
+        let configs = match configs {
+            Ok(configs) => configs,
+            Err(why) => return Some(Err(why.clone())),
+        };
+        let specs: Vec<_> = configs.objects.iter().map(|config| &config.spec).collect();
+        let order = Order {
+            addon: &key.addon,
+            cluster: &key.cluster,
+            install_namespace: object.spec.install_namespace.as_deref(),
+            template: &template.spec,
+            configs: &specs,
+        };
+        Some(render(&order).map_err(|why| why.to_string()))
+    }
+
+    /// Whose turn it is: those that people made or set go at once, all others by their placement, when that is planned.
+    fn turn(&self, key: &Key, object: &ManagedClusterAddOn, management: &Management) -> Option<Turn> {
+        if !is_placed(object) || is_overridden(object) {
+            return Some(Turn::Come);
+        }
+        if !management.planned {
+            return None;
+        }
+        match management.rollout(&key.cluster) {
+            Some(rollout) => rollout.plan.turn(&key.cluster),
+            None => Some(Turn::Waits("no placement has chosen the cluster, as far as is known".to_owned())),
+        }
+    }
+
+    fn bring(
+        &self,
+        key: &Key,
+        object: &ManagedClusterAddOn,
+        rendered: &[Rendered],
+        stands: &Stands,
+        ours: &[&Work],
+    ) -> Vec<WorkWrite> {
+        let found = |name: &str| ours.iter().find(|work| work.found.name == name);
+        let changes = rendered.iter().zip(&stands.wanted).filter_map(|(wanted, (name, stand))| {
+            let work = || Box::new(work(key, object, wanted));
+            match (stand, found(name)) {
+                (Stand::Missing, None) => Some(WorkWrite::Create(work())),
+                // It goes, and is made anew when it is gone.
+                (Stand::Missing, Some(_)) => None,
+                (Stand::Stale, Some(found)) => {
+                    let mut work = work();
+                    work.metadata.resource_version = Some(found.version.to_string());
+                    work.metadata.uid = Some(found.uid.clone());
+                    Some(WorkWrite::Replace(work))
+                }
+                _ => None,
+            }
+        });
+        let surplus =
+            stands.surplus.iter().filter_map(|name| found(name)).filter(|work| !work.found.deleting);
+        changes.chain(surplus.map(|work| delete(work))).collect()
+    }
+
+    /// An add-on that goes: its works first, then it.
+    fn farewell(&self, key: &Key, object: &Arc<ManagedClusterAddOn>, now: Timestamp) -> Option<Judgement> {
+        let held = object.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+        if !held {
+            return None;
+        }
+        let works = self.works.get(&key.cluster);
+        let ours = works
+            .iter()
+            .flat_map(|works| works.values())
+            .filter(|work| work.addon.as_ref() == Some(&key.addon));
+        let ours: Vec<&Work> = ours.collect();
+        let cluster = self.clusters.get(&key.cluster);
+        let done = ours.is_empty() || cluster.is_none();
+        let finalizers = done.then(|| {
+            let others = object.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER);
+            others.cloned().collect()
+        });
+        let before = object.status.clone().unwrap_or_default();
+        let mut after = before.clone();
+        if !done {
+            let names: Vec<&str> = ours.iter().map(|work| work.found.name.as_str()).collect();
+            let away = if cluster == Some(&Reach::No) { ", which is out of reach," } else { "" };
+            let message =
+                format!("The agent of {}{away} has to take away {}.", key.cluster, names.join(", "));
+            let desired = Desired::new(
+                ConditionType::constant(DELETING),
+                Status::True,
+                Reason::constant("WaitingForAgent"),
+                message,
+            );
+            let mut set = read(&before);
+            let _ = set.upsert(desired, TransitionKey::Status, now);
+            after.conditions = write(&set);
+        }
+        let works = ours.into_iter().filter(|work| !work.found.deleting).map(delete).collect();
+        let status = (after != before).then_some(after);
+        Some(Judgement { object: object.clone(), finalizers, status, begins: false, works, next: None })
+    }
+}
+
+fn delete(work: &Work) -> WorkWrite {
+    WorkWrite::Delete { name: work.found.name.clone(), uid: work.uid.clone() }
+}
+
+fn work(key: &Key, object: &ManagedClusterAddOn, rendered: &Rendered) -> ManifestWork {
+    let version = object.status.as_ref().map(|status| status.install_version.clone()).unwrap_or_default();
+    let mut work = ManifestWork::new(&rendered.name, rendered.spec.clone());
+    work.metadata.namespace = Some(key.cluster.to_string());
+    work.metadata.owner_references = object.owner_ref(&()).map(|owner| vec![owner]);
+    work.labels_mut().insert(NAME_LABEL.to_owned(), key.addon.to_string());
+    work.labels_mut().insert(VERSION_LABEL.to_owned(), version);
+    work.annotations_mut().insert(RENDERED_HASH.to_owned(), rendered.digest.clone());
+    work
+}
+
+fn status(
+    before: &ManagedClusterAddOnStatus,
+    verdict: &Verdict,
+    known: &Known<'_>,
+    now: Timestamp,
+) -> ManagedClusterAddOnStatus {
+    let mut set = read(before);
+    let target = TransitionKey::StatusReasonAndTarget {
+        before: before.install_version.as_str(),
+        after: verdict.begun.as_str(),
+    };
+    for (desired, key) in
+        [(&verdict.progressing, target), (&verdict.configured, TransitionKey::StatusAndReason)]
+    {
+        if let Some(desired) = desired.clone() {
+            let _ = set.upsert(desired, key, now);
+        }
+    }
+    let degraded = ConditionType::constant(DEGRADED);
+    let mine = set.get(&degraded).is_none_or(|said| said.reason.as_str() == UNSUPPORTED);
+    if mine && verdict.unsupported {
+        let message = format!("version {} is no longer among those that there are", verdict.begun);
+        let wrong = Desired::new(degraded, Status::True, Reason::constant(UNSUPPORTED), message);
+        let _ = set.upsert(wrong, TransitionKey::Status, now);
+    } else if mine {
+        set.remove(&degraded);
+    }
+    let (heartbeat, degraded) = (said(&set, HEARTBEAT), said(&set, DEGRADED));
+    let up = available(&Known { heartbeat: heartbeat.as_ref(), degraded: degraded.as_ref(), ..*known });
+    let _ = set.upsert(up, TransitionKey::Status, now);
+    if let Some(applied) = known.stands.and_then(manifest_applied) {
+        let _ = set.upsert(applied, TransitionKey::Status, now);
+    }
+    ManagedClusterAddOnStatus {
+        install_version: verdict.begun.clone(),
+        current_version: verdict.current.clone(),
+        last_version: verdict.last.clone(),
+        conditions: write(&set),
+        ..before.clone()
+    }
+}
+
+fn said(set: &ConditionSet, type_: &'static str) -> Option<Condition> {
+    set.get(&ConditionType::constant(type_)).cloned()
+}
+
+fn read(status: &ManagedClusterAddOnStatus) -> ConditionSet {
+    let written = serde_json::to_value(&status.conditions);
+    written.and_then(serde_json::from_value).unwrap_or_default()
+}
+
+fn write(set: &ConditionSet) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
+    serde_json::from_value(json!(set)).unwrap_or_default()
+}
+
+/// Whether a status says something that is worth a write. What rides along is not, while there is more to come.
+fn is_news(before: &ManagedClusterAddOnStatus, after: &ManagedClusterAddOnStatus) -> bool {
+    if before == after {
+        return false;
+    }
+    let without = |status: &ManagedClusterAddOnStatus| ManagedClusterAddOnStatus {
+        conditions: Vec::new(),
+        ..status.clone()
+    };
+    let moving = after.conditions.iter().any(|said| said.type_ == PROGRESSING && said.status == "True");
+    let told = |status: &ManagedClusterAddOnStatus| -> Vec<(String, String, String)> {
+        let tell = |said: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
+            let words = match said.type_.as_str() {
+                PROGRESSING | CONFIGURED | DEGRADED => format!("{} {}", said.reason, said.message),
+                _ if moving => String::new(),
+                _ => said.reason.clone(),
+            };
+            (said.type_.clone(), said.status.clone(), words)
+        };
+        let all = status.conditions.iter();
+        let counts = |said: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
+            !moving || said.type_ != bellwether_api::addon::vocabulary::MANIFEST_APPLIED
+        };
+        all.filter(counts).map(tell).collect()
+    };
+    without(before) != without(after) || told(before) != told(after)
+}

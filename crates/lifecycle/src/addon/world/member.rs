@@ -1,0 +1,154 @@
+//! How far a cluster is, to the rollout that it goes by: read from its ManagedClusterAddOn alone.
+
+use std::sync::Arc;
+
+use bellwether_api::addon::vocabulary::{AVAILABLE, DEGRADED, HEARTBEAT, INSTALLED_BY, PROGRESSING};
+use bellwether_api::addon::{
+    AddOnDeploymentConfig, AppliedConfig, ConfigReference, HashedConfig, ManagedClusterAddOn, SuccessCriteria,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt as _;
+use sha2::{Digest as _, Sha256};
+
+use super::{Key, Management, World};
+use crate::addon::decide::progress::{Course, Standing, wanted};
+use crate::install::{Field, is_set_by_others};
+use crate::rollout::{State, Strategy};
+
+/// The only kind of configurations that templates are rendered with.
+const CONFIG_GROUP: &str = "addon.open-cluster-management.io";
+const CONFIG_RESOURCE: &str = "addondeploymentconfigs";
+
+/// The configurations of an add-on on a cluster, and what they were when they were read.
+pub(super) struct Configs {
+    pub(super) objects: Vec<Arc<AddOnDeploymentConfig>>,
+    pub(super) references: Vec<AppliedConfig>,
+}
+
+impl World {
+    /// How far a cluster is; one that has no ManagedClusterAddOn yet has not begun.
+    pub(super) fn state(
+        &self,
+        management: &Management,
+        addon: &str,
+        cluster: &str,
+        strategy: Option<&Strategy>,
+    ) -> State {
+        if let Some(since) = self.begun.get(&Key::new(cluster, addon)) {
+            return State::Changing(*since);
+        }
+        let found = self.addons.get(addon).and_then(|clusters| clusters.get(cluster));
+        let Some(object) = found else { return State::Waiting };
+        if is_overridden(object) {
+            return State::Apart;
+        }
+        let status = object.status.clone().unwrap_or_default();
+        let standing = Standing::read(&status);
+        let version = wanted(&object.spec.install_version, &management.catalogue);
+        let same_configs = match self.configs_of(management, object) {
+            Ok(configs) => configs.references == status.config_references,
+            // What cannot be read has not been begun, or has failed for that.
+            Err(_) => true,
+        };
+        if version != Some(standing.begun.as_str()) || !same_configs {
+            return State::Waiting;
+        }
+        let Some(progressing) = find(&status.conditions, PROGRESSING) else { return State::Waiting };
+        let since = progressing.last_transition_time.0;
+        match standing.course {
+            Course::Since(since) => State::Changing(since),
+            Course::TimedOut => State::TimedOut,
+            _ if standing.current == standing.begun => {
+                let criteria = strategy.map_or(SuccessCriteria::Applied, |strategy| strategy.criteria);
+                proven(criteria, &status.conditions, since)
+            }
+            Course::Over | Course::Invalid => State::Failed,
+        }
+    }
+
+    /// The configurations that an add-on on a cluster names, and the defaults of kinds that it does not; in words what
+    /// is missing.
+    pub(super) fn configs_of(
+        &self,
+        management: &Management,
+        object: &ManagedClusterAddOn,
+    ) -> Result<Configs, String> {
+        let named = &object.spec.configs;
+        let defaults = management.object.spec.supported_configs.iter().filter_map(|supported| {
+            let default = supported.default_config.as_ref()?;
+            let taken =
+                named.iter().any(|one| one.group == supported.group && one.resource == supported.resource);
+            (!taken).then(|| ConfigReference {
+                group: supported.group.clone(),
+                resource: supported.resource.clone(),
+                namespace: default.namespace.clone(),
+                name: default.name.clone(),
+            })
+        });
+        let mut configs = Configs { objects: Vec::new(), references: Vec::new() };
+        for reference in named.iter().cloned().chain(defaults) {
+            let ConfigReference { group, resource, namespace, name } = reference;
+            if (group.as_str(), resource.as_str()) != (CONFIG_GROUP, CONFIG_RESOURCE) {
+                return Err(format!(
+                    "{resource}.{group} are no configurations of templates; {CONFIG_RESOURCE}.{CONFIG_GROUP} are"
+                ));
+            }
+            let namespace =
+                if namespace.is_empty() { object.namespace().unwrap_or_default() } else { namespace };
+            let Some(found) = self.configs.get(&(namespace.clone(), name.clone())) else {
+                return Err(format!("there is no AddOnDeploymentConfig {namespace}/{name}"));
+            };
+            let desired_config = HashedConfig { namespace, name, spec_hash: hash(found) };
+            configs.references.push(AppliedConfig { group, resource, desired_config });
+            configs.objects.push(found.clone());
+        }
+        Ok(configs)
+    }
+}
+
+fn hash(config: &AddOnDeploymentConfig) -> String {
+    let bytes = serde_json::to_value(&config.spec).and_then(|spec| serde_json::to_vec(&spec));
+    Sha256::digest(bytes.unwrap_or_default()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether all is as the strategy wants it, and since when.
+fn proven(criteria: SuccessCriteria, conditions: &[Condition], applied: Timestamp) -> State {
+    let wanted: &[(&str, &str)] = match criteria {
+        SuccessCriteria::Applied => &[],
+        SuccessCriteria::WorkloadAvailable => &[(AVAILABLE, "True")],
+        SuccessCriteria::Healthy => &[(AVAILABLE, "True"), (HEARTBEAT, "True")],
+        SuccessCriteria::Other => &[("", "True")],
+    };
+    let mut since = applied;
+    for (type_, status) in wanted {
+        match find(conditions, type_) {
+            Some(said) if said.status == *status => since = since.max(said.last_transition_time.0),
+            said => {
+                let words =
+                    said.map_or("not said".to_owned(), |said| format!("{}/{}", said.status, said.reason));
+                return State::Unproven { since: applied, lacks: format!("{type_} is {words}") };
+            }
+        }
+    }
+    if let (SuccessCriteria::Healthy, Some(wrong)) = (criteria, find(conditions, DEGRADED))
+        && wrong.status == "True"
+    {
+        return State::Unproven { since: applied, lacks: format!("{DEGRADED} is True/{}", wrong.reason) };
+    }
+    State::Done(since)
+}
+
+pub(super) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Whether it was made for a placement.
+pub(super) fn is_placed(object: &ManagedClusterAddOn) -> bool {
+    object.annotations().contains_key(INSTALLED_BY)
+}
+
+/// Whether a person has set the version of what was made for a placement.
+pub(super) fn is_overridden(object: &ManagedClusterAddOn) -> bool {
+    is_placed(object) && is_set_by_others(object, Field::InstallVersion)
+}

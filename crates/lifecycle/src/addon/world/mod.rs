@@ -1,0 +1,473 @@
+//! The hub as far as add-ons go, in memory: what the watches have shown, and what follows from it. It is synchronous and
+//! decides everything; whoever holds it only carries events in and writes out.
+
+mod judge;
+mod member;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bellwether_api::addon::{
+    AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, InstallType, ManagedClusterAddOn,
+    PlacementStrategy,
+};
+use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision, vocabulary as clusters};
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt as _};
+
+use crate::placement::{Decided, DecidedCluster, Undecided, decided};
+use crate::rollout::{Member, Plan, Share, Strategy, plan};
+use crate::version::Catalogue;
+
+pub use judge::{Judgement, WorkWrite};
+pub use work::Work;
+
+/// An add-on on a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The cluster, which is also the namespace.
+    pub cluster: Arc<str>,
+    /// The add-on.
+    pub addon: Arc<str>,
+}
+
+impl Key {
+    /// Of an object in the namespace of a cluster.
+    pub fn new(cluster: &str, addon: &str) -> Self {
+        Self { cluster: cluster.into(), addon: addon.into() }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.cluster, self.addon)
+    }
+}
+
+/// A namespace and a name.
+type Named = (String, String);
+
+fn named(object: &impl Resource) -> Named {
+    (object.meta().namespace.clone().unwrap_or_default(), object.meta().name.clone().unwrap_or_default())
+}
+
+/// What has to be looked at again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Stir {
+    /// Add-ons on clusters.
+    pub keys: BTreeSet<Key>,
+    /// Add-ons as a whole.
+    pub addons: BTreeSet<Arc<str>>,
+}
+
+/// The hub, as far as add-ons go.
+#[derive(Default)]
+pub struct World {
+    managements: HashMap<Arc<str>, Management>,
+    templates: BTreeMap<String, Arc<AddOnTemplate>>,
+    configs: HashMap<Named, Arc<AddOnDeploymentConfig>>,
+    placements: HashMap<Named, Placement>,
+    decisions: BTreeMap<Named, PlacementDecision>,
+    /// What placements were last known to have chosen: what is being written is no reason to forget it.
+    chosen: HashMap<Named, Vec<DecidedCluster>>,
+    clusters: HashMap<Arc<str>, Reach>,
+    addons: HashMap<Arc<str>, BTreeMap<Arc<str>, Arc<ManagedClusterAddOn>>>,
+    works: HashMap<Arc<str>, BTreeMap<String, Work>>,
+    /// What is being begun by a write that has not been answered yet.
+    begun: HashMap<Key, Timestamp>,
+    stir: Stir,
+}
+
+/// Whether a cluster can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Yes,
+    No,
+}
+
+/// An add-on as a whole, and what follows from that.
+struct Management {
+    object: ClusterManagementAddOn,
+    catalogue: Catalogue,
+    rollouts: Vec<Rollout>,
+    /// The place of the rollout that a cluster goes by.
+    by_cluster: HashMap<Arc<str>, usize>,
+    /// Whether whose turn it is was worked out since what decides that has changed.
+    planned: bool,
+}
+
+/// The clusters of a placement, and whose turn it is.
+pub struct Rollout {
+    /// The placement.
+    pub placement: Named,
+    /// What is asked for, if it makes sense.
+    pub strategy: Result<Strategy, String>,
+    /// How it goes.
+    pub plan: Plan,
+    /// Why it is not known which clusters there are, if it is not.
+    pub unknown: Option<String>,
+}
+
+impl Management {
+    fn rollout(&self, cluster: &str) -> Option<&Rollout> {
+        self.by_cluster.get(cluster).and_then(|place| self.rollouts.get(*place))
+    }
+
+    fn deadline(&self, cluster: &str) -> Option<Duration> {
+        self.rollout(cluster)?.strategy.as_ref().ok()?.deadline
+    }
+}
+
+impl World {
+    /// What has to be looked at since this was last asked.
+    pub fn stirred(&mut self) -> Stir {
+        std::mem::take(&mut self.stir)
+    }
+
+    /// Every add-on on every cluster, for whoever begins to lead.
+    pub fn all(&self) -> Stir {
+        let keys = self.addons.iter().flat_map(|(addon, clusters)| {
+            clusters.keys().map(|cluster| Key { cluster: cluster.clone(), addon: addon.clone() })
+        });
+        Stir { keys: keys.collect(), addons: self.managements.keys().cloned().collect() }
+    }
+
+    /// An add-on as a whole is there, or has changed.
+    pub fn manage(&mut self, object: ClusterManagementAddOn) {
+        let addon: Arc<str> = object.name_any().into();
+        let before = self.managements.remove(&addon);
+        if before.as_ref().is_some_and(|before| !is_newer(&object, &before.object)) {
+            self.managements.extend(before.map(|before| (addon, before)));
+            return;
+        }
+        let same = before.as_ref().is_some_and(|before| before.object.spec == object.spec);
+        let management = match before {
+            Some(before) => Management { object, ..before },
+            None => Management {
+                object,
+                catalogue: Catalogue::default(),
+                rollouts: Vec::new(),
+                by_cluster: HashMap::new(),
+                planned: false,
+            },
+        };
+        self.managements.insert(addon.clone(), management);
+        if same {
+            self.stir.addons.insert(addon);
+        } else {
+            self.refresh(&addon);
+        }
+    }
+
+    /// An add-on as a whole is gone.
+    pub fn unmanage(&mut self, addon: &str) {
+        self.managements.remove(addon);
+        self.stir_all_of(addon);
+    }
+
+    /// A version is there.
+    pub fn publish(&mut self, template: AddOnTemplate) {
+        let addon = template.spec.addon_name.clone();
+        self.templates.insert(template.name_any(), Arc::new(template));
+        self.refresh(&addon);
+    }
+
+    /// A version is gone.
+    pub fn withdraw(&mut self, template: &str) {
+        if let Some(gone) = self.templates.remove(template) {
+            self.refresh(&gone.spec.addon_name);
+        }
+    }
+
+    /// A configuration is there, or has changed.
+    pub fn configure(&mut self, config: AddOnDeploymentConfig) {
+        let name = named(&config);
+        let same = self.configs.get(&name).is_some_and(|before| before.spec == config.spec);
+        self.configs.insert(name.clone(), Arc::new(config));
+        if !same {
+            self.stir_users_of(&name);
+        }
+    }
+
+    /// A configuration is gone.
+    pub fn unconfigure(&mut self, name: &Named) {
+        self.configs.remove(name);
+        self.stir_users_of(name);
+    }
+
+    /// A placement is there, or has changed.
+    pub fn place(&mut self, placement: Placement) {
+        let name = named(&placement);
+        self.placements.insert(name.clone(), placement);
+        self.refresh_those_with(&name);
+    }
+
+    /// A placement is gone.
+    pub fn displace(&mut self, name: &Named) {
+        self.placements.remove(name);
+        self.refresh_those_with(name);
+    }
+
+    /// A part of a decision is there, or has changed.
+    pub fn decide(&mut self, decision: PlacementDecision) {
+        let placement = placement_of(&decision);
+        self.decisions.insert(named(&decision), decision);
+        self.refresh_those_with(&placement);
+    }
+
+    /// A part of a decision is gone.
+    pub fn undecide(&mut self, name: &Named) {
+        if let Some(gone) = self.decisions.remove(name) {
+            self.refresh_those_with(&placement_of(&gone));
+        }
+    }
+
+    /// A cluster is there, or has changed.
+    pub fn join(&mut self, cluster: &ManagedCluster) {
+        let name: Arc<str> = cluster.name_any().into();
+        let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+        let lost =
+            conditions.clone().any(|said| said.type_ == clusters::AVAILABLE && said.status == "Unknown");
+        let reach = if lost { Reach::No } else { Reach::Yes };
+        if self.clusters.insert(name.clone(), reach) != Some(reach) {
+            self.stir_cluster(&name);
+        }
+    }
+
+    /// A cluster is gone.
+    pub fn leave(&mut self, cluster: &str) {
+        if self.clusters.remove(cluster).is_some() {
+            self.stir_cluster(cluster);
+        }
+    }
+
+    /// An add-on on a cluster is there, or has changed.
+    pub fn observe(&mut self, addon: ManagedClusterAddOn) {
+        let key = Key::new(&addon.namespace().unwrap_or_default(), &addon.name_any());
+        let clusters = self.addons.entry(key.addon.clone()).or_default();
+        if clusters.get(&key.cluster).is_some_and(|before| !is_newer(&addon, before.as_ref())) {
+            return;
+        }
+        clusters.insert(key.cluster.clone(), Arc::new(addon));
+        self.stir.addons.insert(key.addon.clone());
+        self.stir.keys.insert(key);
+    }
+
+    /// An add-on on a cluster is gone.
+    pub fn forget(&mut self, key: &Key) {
+        if let Some(clusters) = self.addons.get_mut(&key.addon) {
+            clusters.remove(&key.cluster);
+        }
+        self.stir.addons.insert(key.addon.clone());
+        self.stir.keys.insert(key.clone());
+    }
+
+    /// A work is there, or has changed.
+    pub fn deploy(&mut self, cluster: &str, name: &str, work: Work) {
+        let works = self.works.entry(cluster.into()).or_default();
+        if works.get(name).is_some_and(|before| before.version > work.version) {
+            return;
+        }
+        let addon = work.addon.clone();
+        works.insert(name.to_owned(), work);
+        self.stir_work(cluster, addon.as_deref());
+    }
+
+    /// A work is gone.
+    pub fn undeploy(&mut self, cluster: &str, name: &str) {
+        let gone = self.works.get_mut(cluster).and_then(|works| works.remove(name));
+        if let Some(gone) = gone {
+            self.stir_work(cluster, gone.addon.as_deref());
+        }
+    }
+
+    /// A write that begins a change is under way: until it is answered, its cluster counts as one that changes.
+    pub fn begins(&mut self, key: &Key, now: Timestamp) {
+        self.begun.insert(key.clone(), now);
+    }
+
+    /// That write was answered.
+    pub fn began(&mut self, key: &Key) {
+        self.begun.remove(key);
+    }
+
+    /// Works out anew whose turn it is, and stirs those whose turn has come or gone. Says when time alone changes it.
+    pub fn plan(&mut self, addon: &str, now: Timestamp) -> Option<Timestamp> {
+        let mut management = self.managements.remove(addon)?;
+        for placement in &management.object.spec.install_strategy.placements {
+            let name = (placement.namespace.clone(), placement.name.clone());
+            if let Decided::Complete(clusters) = self.decided(&name) {
+                self.chosen.insert(name, clusters);
+            }
+        }
+        let (rollouts, by_cluster) = self.rollouts(&management, now);
+        let next = rollouts.iter().filter_map(|rollout| rollout.plan.next).min();
+        let anew = !management.planned;
+        let turned: Vec<Arc<str>> = by_cluster
+            .iter()
+            .filter(|(cluster, place)| {
+                let turn = rollouts.get(**place).and_then(|rollout| rollout.plan.turn(cluster));
+                let before = management.rollout(cluster).and_then(|rollout| rollout.plan.turn(cluster));
+                turn.is_some() && (anew || turn != before)
+            })
+            .map(|(cluster, _)| cluster.clone())
+            .collect();
+        management.planned = true;
+        (management.rollouts, management.by_cluster) = (rollouts, by_cluster);
+        let addon: Arc<str> = addon.into();
+        self.stir.keys.extend(turned.into_iter().map(|cluster| Key { cluster, addon: addon.clone() }));
+        self.managements.insert(addon, management);
+        next
+    }
+
+    /// The rollouts of an add-on, in the order of its placements.
+    pub fn rollouts_of(&self, addon: &str) -> &[Rollout] {
+        self.managements.get(addon).map(|management| management.rollouts.as_slice()).unwrap_or_default()
+    }
+
+    /// An add-on as a whole, and its versions.
+    pub fn management(&self, addon: &str) -> Option<(&ClusterManagementAddOn, &Catalogue)> {
+        self.managements.get(addon).map(|management| (&management.object, &management.catalogue))
+    }
+
+    fn rollouts(&self, management: &Management, now: Timestamp) -> (Vec<Rollout>, HashMap<Arc<str>, usize>) {
+        let strategy = &management.object.spec.install_strategy;
+        if strategy.type_ != InstallType::Placements {
+            return (Vec::new(), HashMap::new());
+        }
+        let name = |placement: &PlacementStrategy| (placement.namespace.clone(), placement.name.clone());
+        let chosen: Vec<&[DecidedCluster]> = strategy
+            .placements
+            .iter()
+            .map(|placement| self.chosen.get(&name(placement)).map(Vec::as_slice).unwrap_or_default())
+            .collect();
+        let mut by_cluster: HashMap<Arc<str>, usize> = HashMap::new();
+        for (place, clusters) in chosen.iter().enumerate() {
+            // The last placement that has a cluster wins.
+            by_cluster.extend(clusters.iter().map(|one| (Arc::from(one.cluster.as_str()), place)));
+        }
+        let addon = management.object.name_any();
+        let rollouts =
+            strategy.placements.iter().zip(&chosen).enumerate().map(|(place, (placement, clusters))| {
+                let strategy = Strategy::read(placement);
+                let mine = clusters.iter().filter(|one| by_cluster.get(one.cluster.as_str()) == Some(&place));
+                let members: Vec<Member> = mine
+                    .map(|one| Member {
+                        cluster: one.cluster.clone(),
+                        group: one.group_index,
+                        group_name: one.group_name.clone(),
+                        state: self.state(management, &addon, &one.cluster, strategy.as_ref().ok()),
+                    })
+                    .collect();
+                let placement = name(placement);
+                let plan = plan(&strategy, &members, self.per_group(&placement), now);
+                let unknown = match self.decided(&placement) {
+                    Decided::Unknown(why) => Some(why.to_string()),
+                    Decided::Complete(_) => None,
+                };
+                Rollout { placement, strategy, plan, unknown }
+            });
+        (rollouts.collect(), by_cluster)
+    }
+
+    /// Which clusters a placement has chosen, as far as that can be told.
+    pub fn decided(&self, placement: &Named) -> Decided {
+        let Some(found) = self.placements.get(placement) else {
+            return Decided::Unknown(Undecided::NotYet);
+        };
+        let from = (placement.0.clone(), String::new());
+        let decisions: Vec<PlacementDecision> = self
+            .decisions
+            .range(from..)
+            .take_while(|((namespace, _), _)| *namespace == placement.0)
+            .map(|(_, decision)| decision)
+            .filter(|decision| placement_of(decision) == *placement)
+            .cloned()
+            .collect();
+        decided(found, &decisions)
+    }
+
+    /// How many clusters a decision group of a placement has at most.
+    fn per_group(&self, placement: &Named) -> Share {
+        let strategy = self.placements.get(placement).and_then(|found| found.spec.decision_strategy.as_ref());
+        let written =
+            strategy.and_then(|strategy| strategy.group_strategy.clusters_per_decision_group.as_ref());
+        written.and_then(|written| Share::read(written).ok()).unwrap_or(Share::Percent(100))
+    }
+
+    /// Reads anew which versions there are.
+    fn refresh(&mut self, addon: &str) {
+        let templates = self.templates.values().map(AsRef::as_ref);
+        if let Some(management) = self.managements.get_mut(addon) {
+            let asked = management.object.spec.default_version.clone();
+            management.catalogue = Catalogue::of(addon, templates, asked.as_deref());
+            management.planned = false;
+        }
+        self.stir_all_of(addon);
+    }
+
+    fn refresh_those_with(&mut self, placement: &Named) {
+        let (namespace, name) = placement;
+        for (addon, management) in &mut self.managements {
+            let placements = &management.object.spec.install_strategy.placements;
+            if placements.iter().any(|one| one.namespace == *namespace && one.name == *name) {
+                management.planned = false;
+                self.stir.addons.insert(addon.clone());
+            }
+        }
+    }
+
+    fn stir_all_of(&mut self, addon: &str) {
+        let addon: Arc<str> = addon.into();
+        let clusters = self.addons.get(&addon).into_iter().flat_map(BTreeMap::keys).cloned();
+        self.stir.keys.extend(clusters.map(|cluster| Key { cluster, addon: addon.clone() }));
+        self.stir.addons.insert(addon);
+    }
+
+    fn stir_users_of(&mut self, config: &Named) {
+        let mut users = Vec::new();
+        for (addon, clusters) in &self.addons {
+            let default = self.managements.get(addon).is_some_and(|management| {
+                let configs = management.object.spec.supported_configs.iter();
+                configs.filter_map(|one| one.default_config.as_ref()).any(|one| one.name == config.1)
+            });
+            for (cluster, object) in clusters {
+                if default || object.spec.configs.iter().any(|one| one.name == config.1) {
+                    users.push(Key { cluster: cluster.clone(), addon: addon.clone() });
+                }
+            }
+        }
+        self.stir.addons.extend(users.iter().map(|key| key.addon.clone()));
+        self.stir.keys.extend(users);
+    }
+
+    fn stir_cluster(&mut self, cluster: &str) {
+        let having = self.addons.iter().filter(|(_, clusters)| clusters.contains_key(cluster));
+        let keys: Vec<Key> =
+            having.map(|(addon, _)| Key { cluster: cluster.into(), addon: addon.clone() }).collect();
+        self.stir.keys.extend(keys);
+    }
+
+    fn stir_work(&mut self, cluster: &str, addon: Option<&str>) {
+        if let Some(addon) = addon {
+            self.stir.keys.insert(Key::new(cluster, addon));
+        }
+    }
+}
+
+fn placement_of(decision: &PlacementDecision) -> Named {
+    let name = decision.labels().get(clusters::PLACEMENT_LABEL).cloned().unwrap_or_default();
+    (decision.namespace().unwrap_or_default(), name)
+}
+
+/// Whether an object came later than another; in doubt it did.
+fn is_newer(object: &impl Resource, than: &impl Resource) -> bool {
+    let version = |meta: Option<&String>| meta.and_then(|text| text.parse::<u64>().ok());
+    match (version(object.meta().resource_version.as_ref()), version(than.meta().resource_version.as_ref())) {
+        (Some(one), Some(other)) if object.meta().uid == than.meta().uid => one >= other,
+        _ => true,
+    }
+}

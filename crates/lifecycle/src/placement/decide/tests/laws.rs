@@ -1,0 +1,104 @@
+//! Laws that hold for any fleet.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::placement::slices::{Slice, plan, wanted};
+
+/// Whether it is a canary, its taint, whether it is chosen here and elsewhere, and its memory.
+type Traits = (bool, Option<&'static str>, bool, bool, u8);
+
+/// Clusters with a group of labels and some taint, of which some are chosen before, here and elsewhere.
+fn any_fleet() -> impl Strategy<Value = Fleet> {
+    let effect = prop::option::of(prop::sample::select(vec!["NoSelect", "PreferNoSelect", "NoSelectIfNew"]));
+    let cluster = (any::<bool>(), effect, any::<bool>(), any::<bool>(), 0..4_u8);
+    let wish = (prop::option::of(0..12_u8), 0..4_i32, -3..4_i32, -3..4_i32, 1..5_u8, any::<bool>());
+    (prop::collection::vec(cluster, 0..15), wish).prop_map(|(clusters, wish)| {
+        let (count, steady, balance, memory, size, tolerates) = wish;
+        let score = |name: &str, weight: i32| json!({"scoreCoordinate": {"type": "BuiltIn", "builtIn": name}, "weight": weight});
+        let canary = json!({"groupName": "canary", "groupClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}});
+        let mut spec = json!({
+            "prioritizerPolicy": {"mode": "Exact", "configurations": [
+                score("Steady", steady), score("Balance", balance), score("ResourceAllocatableMemory", memory),
+            ]},
+            "decisionStrategy": {"groupStrategy": {"decisionGroups": [canary], "clustersPerDecisionGroup": size}},
+        });
+        if let Some(count) = count {
+            spec["numberOfClusters"] = json!(count);
+        }
+        if tolerates {
+            spec["tolerations"] = json!([{"key": "t", "operator": "Exists", "tolerationSeconds": 150}]);
+        }
+        let names: Vec<String> = (0..clusters.len()).map(|number| format!("c{number:02}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let picked = |pick: fn(&Traits) -> bool| -> Vec<&str> {
+            let both = names.iter().zip(&clusters);
+            both.filter(|(_, cluster)| pick(cluster)).map(|(name, _)| *name).collect()
+        };
+        let mut fleet = Fleet::new(&names, spec).chosen(&picked(|cluster| cluster.2));
+        fleet.others = vec![decision("q", &picked(|cluster| cluster.3))];
+        for (name, (canary, effect, _, _, memory)) in names.iter().zip(&clusters) {
+            fleet = fleet.label(name, "canary", &canary.to_string());
+            fleet = fleet.cluster(name, |cluster| cluster["status"]["allocatable"] = json!({"memory": memory.to_string()}));
+            if let Some(effect) = effect {
+                fleet = fleet.taint(name, effect);
+            }
+        }
+        fleet
+    })
+}
+
+/// The slices that a choice is told in.
+fn slices(choice: &Choice) -> Vec<Slice> {
+    wanted("p", &choice.groups)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Deciding again on one's own decisions changes nothing: a controller that is called by its own writes comes to rest.
+    #[test]
+    fn a_choice_is_a_fixpoint(fleet in any_fleet()) {
+        let first = fleet.choice();
+        let names = fleet.names();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let again = fleet.clone().chosen(&names).choice();
+        prop_assert_eq!(plan("p", &slices(&first), &slices(&again)), []);
+        prop_assert_eq!(first.until, again.until);
+    }
+
+    #[test]
+    fn nobody_is_chosen_who_must_not_be(fleet in any_fleet()) {
+        let names = fleet.names();
+        let tolerates = fleet.placement["spec"]["tolerations"].is_array();
+        let before: Vec<&str> = fleet.own[0]["status"]["decisions"].as_array().into_iter().flatten()
+            .filter_map(|decided| decided["clusterName"].as_str()).collect();
+        for cluster in &fleet.clusters {
+            let name = cluster["metadata"]["name"].as_str().unwrap();
+            let refused = match cluster["spec"]["taints"][0]["effect"].as_str() {
+                Some("NoSelect") => !tolerates,
+                Some("NoSelectIfNew") => !tolerates && !before.contains(&name),
+                _ => false,
+            };
+            prop_assert!(!refused || !names.iter().any(|chosen| chosen == name));
+        }
+        if let Some(most) = fleet.placement["spec"]["numberOfClusters"].as_u64() {
+            prop_assert!(names.len() as u64 <= most);
+        }
+    }
+
+    /// Every chosen cluster is in one group, groups are numbered, and the names in each are sorted.
+    #[test]
+    fn groups_are_a_partition(fleet in any_fleet()) {
+        let choice = fleet.choice();
+        let size = fleet.placement["spec"]["decisionStrategy"]["groupStrategy"]["clustersPerDecisionGroup"].as_u64();
+        let mut seen = HashSet::new();
+        for (place, group) in choice.groups.iter().enumerate() {
+            prop_assert_eq!(group.index, place);
+            prop_assert!(group.clusters.is_sorted());
+            prop_assert!(group.clusters.len() as u64 <= size.unwrap());
+            prop_assert!(group.clusters.iter().all(|(cluster, _)| seen.insert(cluster.clone())));
+        }
+        prop_assert!(choice.groups.len() == 1 || choice.groups.iter().all(|group| !group.clusters.is_empty()));
+    }
+}

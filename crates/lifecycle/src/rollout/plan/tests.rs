@@ -1,0 +1,306 @@
+use bellwether_api::addon::{MandatoryDecisionGroup, SuccessCriteria};
+use proptest::{prop_assert, prop_assert_eq, proptest};
+
+use super::*;
+use std::time::Duration;
+
+fn now() -> Timestamp {
+    "2024-05-01T10:00:00Z".parse().unwrap()
+}
+
+fn ago(seconds: i64) -> Timestamp {
+    now() - SignedDuration::from_secs(seconds)
+}
+
+fn strategy(pace: Pace) -> Strategy {
+    Strategy {
+        pace,
+        criteria: SuccessCriteria::Applied,
+        soak: Duration::ZERO,
+        deadline: None,
+        tolerated: Share::Count(0),
+        mandatory: Vec::new(),
+        paused: false,
+    }
+}
+
+fn at_a_time(count: usize) -> Strategy {
+    strategy(Pace::Progressive(Some(Share::Count(count))))
+}
+
+/// Clusters `c1`, `c2`, … with a letter each for their state: `w`aiting, `c`hanging, `u`nproven, `d`one long ago, `n`ow
+/// done, `f`ailed, `t`imed out, `a`part; and the place of their group behind it.
+fn members(states: &str) -> Vec<Member> {
+    let state = |letter: u8| match letter {
+        b'w' => State::Waiting,
+        b'c' => State::Changing(ago(1)),
+        b'u' => State::Unproven { since: ago(1), lacks: "it has not said that it is alive".to_owned() },
+        b'd' => State::Done(ago(3600)),
+        b'n' => State::Done(ago(1)),
+        b'f' => State::Failed,
+        b't' => State::TimedOut,
+        _ => State::Apart,
+    };
+    states
+        .split_whitespace()
+        .enumerate()
+        .map(|(number, word)| {
+            let group = usize::from(*word.as_bytes().get(1).unwrap_or(&b'0') - b'0');
+            Member {
+                cluster: format!("c{}", number + 1),
+                group,
+                group_name: if group == 0 && word.len() > 1 { "canary".to_owned() } else { String::new() },
+                state: state(word.as_bytes()[0]),
+            }
+        })
+        .collect()
+}
+
+fn run(strategy: &Strategy, states: &str) -> Plan {
+    plan(&Ok(strategy.clone()), &members(states), Share::Percent(100), now())
+}
+
+/// Who begins, and what the others wait for.
+fn shown(strategy: &Strategy, states: &str) -> (String, Vec<String>) {
+    let found = run(strategy, states);
+    let begin: Vec<String> = found.begins.iter().cloned().collect();
+    let waits =
+        found.waiting.iter().map(|waiting| format!("{}: {}", waiting.clusters.join(" "), waiting.what));
+    (begin.join(" "), waits.collect())
+}
+
+#[test]
+fn whose_turn_it_is() {
+    let canary = |pace| Strategy {
+        mandatory: vec![MandatoryDecisionGroup { group_name: "canary".to_owned(), group_index: None }],
+        ..strategy(pace)
+    };
+    let by_index = Strategy {
+        mandatory: vec![MandatoryDecisionGroup { group_name: String::new(), group_index: Some(1) }],
+        ..at_a_time(1)
+    };
+    let tolerant = |count| Strategy { tolerated: Share::Count(count), ..at_a_time(2) };
+    let soaking = |pace| Strategy { soak: Duration::from_secs(60), ..strategy(pace) };
+    let two = Pace::Progressive(Some(Share::Count(2)));
+    let rows: Vec<(&str, Strategy, &str, &str, Vec<&str>)> = vec![
+        ("all at once", strategy(Pace::All), "w w w w", "c1 c2 c3 c4", vec![]),
+        ("failures keep nobody back of all", strategy(Pace::All), "f w t w", "c2 c4", vec![]),
+        ("the first two by name", at_a_time(2), "w w w w", "c1 c2", vec!["c3 c4: 2 of 2 at a time: c1, c2"]),
+        (
+            "one is through, the next begins",
+            at_a_time(2),
+            "d c w w",
+            "c3",
+            vec!["c4: 2 of 2 at a time: c2, c3"],
+        ),
+        ("who has begun keeps its place", at_a_time(1), "w w c", "", vec!["c1 c2: 1 of 1 at a time: c3"]),
+        (
+            "half of five is three",
+            strategy(Pace::Progressive(Some(Share::Percent(50)))),
+            "w w w w w",
+            "c1 c2 c3",
+            vec!["c4 c5: 3 of 3 at a time: c1, c2, c3"],
+        ),
+        (
+            "never none at all",
+            strategy(Pace::Progressive(Some(Share::Count(0)))),
+            "w w",
+            "c1",
+            vec!["c2: 1 of 1 at a time: c1"],
+        ),
+        (
+            "as many as a group has, where nobody says",
+            strategy(Pace::Progressive(None)),
+            "w w w",
+            "c1 c2 c3",
+            vec![],
+        ),
+        (
+            "who is not proven keeps its place",
+            at_a_time(1),
+            "u w",
+            "",
+            vec!["c2: 1 of 1 at a time: c1 (it has not said that it is alive)"],
+        ),
+        (
+            "one failure is one too many",
+            at_a_time(2),
+            "f w w",
+            "",
+            vec!["c2 c3: it has stopped, because 1 failed where 0 may: c1"],
+        ),
+        (
+            "a failure that is tolerated frees its place",
+            tolerant(1),
+            "f w w w",
+            "c2 c3",
+            vec!["c4: 2 of 2 at a time: c2, c3"],
+        ),
+        (
+            "more than are tolerated",
+            tolerant(1),
+            "f t w c",
+            "",
+            vec!["c3: it has stopped, because 2 failed where 1 may: c1, c2"],
+        ),
+        ("a person's choice takes no place", at_a_time(1), "a w w", "c2", vec!["c3: 1 of 1 at a time: c2"]),
+        (
+            "who has just come through must stay well",
+            soaking(two),
+            "n n w",
+            "",
+            vec![
+                "c3: 2 of 2 at a time: c1 (well until 2024-05-01T10:00:59Z), c2 (well until 2024-05-01T10:00:59Z)",
+            ],
+        ),
+        (
+            "who has been well for long is through",
+            soaking(two),
+            "d n w w",
+            "c3",
+            vec!["c4: 2 of 2 at a time: c2 (well until 2024-05-01T10:00:59Z), c3"],
+        ),
+        (
+            "nobody soaks where all go at once",
+            Strategy { soak: Duration::ZERO, ..soaking(Pace::All) },
+            "n w",
+            "c2",
+            vec![],
+        ),
+        (
+            "the canaries first",
+            canary(Pace::Progressive(Some(Share::Count(5)))),
+            "w0 w0 w1 w1",
+            "c1 c2",
+            vec!["c3 c4: group canary comes first: c1, c2"],
+        ),
+        (
+            "then the others",
+            canary(Pace::Progressive(Some(Share::Count(1)))),
+            "d0 d0 w1 w1",
+            "c3",
+            vec!["c4: 1 of 1 at a time: c3"],
+        ),
+        (
+            "a canary that fails stops all",
+            Strategy { tolerated: Share::Count(9), ..canary(two) },
+            "f0 w0 w1",
+            "",
+            vec![
+                "c2: it has stopped, because 1 failed where 0 may: c1",
+                "c3: it has stopped, because 1 failed where 0 may: c1",
+            ],
+        ),
+        ("a group by its place", by_index, "w0 w1 w1", "c2 c3", vec!["c1: group 1 comes first: c2, c3"]),
+        (
+            "canaries come first also of all",
+            canary(Pace::All),
+            "w0 w1 w1",
+            "c1",
+            vec!["c2 c3: group canary comes first: c1"],
+        ),
+        (
+            "one group after the other",
+            strategy(Pace::PerGroup),
+            "w0 w0 w1 w2",
+            "c1 c2",
+            vec!["c3: group canary comes first: c1, c2", "c4: group canary comes first: c1, c2"],
+        ),
+        (
+            "the second group",
+            strategy(Pace::PerGroup),
+            "d0 d0 w1 w2",
+            "c3",
+            vec!["c4: group 1 comes first: c3"],
+        ),
+        (
+            "a group that soaks",
+            soaking(Pace::PerGroup),
+            "n0 d0 w1",
+            "",
+            vec!["c3: group canary comes first: c1 (well until 2024-05-01T10:00:59Z)"],
+        ),
+        (
+            "a group with a failure too many",
+            strategy(Pace::PerGroup),
+            "d0 f0 w1",
+            "",
+            vec!["c3: it has stopped, because 1 failed where 0 may: c2"],
+        ),
+        (
+            "a group with a failure that is tolerated",
+            Strategy { tolerated: Share::Percent(50), ..strategy(Pace::PerGroup) },
+            "d0 f0 w1",
+            "c3",
+            vec![],
+        ),
+        ("paused", Strategy { paused: true, ..at_a_time(2) }, "w c w", "", vec!["c1 c3: it is paused"]),
+        ("many names", at_a_time(4), "c c c c w", "", vec!["c5: 4 of 4 at a time: c1, c2, c3 and 1 more"]),
+        ("nobody", strategy(Pace::All), "", "", vec![]),
+    ];
+    for (what, strategy, states, begin, waits) in rows {
+        let found = shown(&strategy, states);
+        assert_eq!(found, (begin.to_owned(), waits.into_iter().map(str::to_owned).collect()), "{what}");
+    }
+}
+
+#[test]
+fn a_strategy_that_makes_no_sense_lets_nobody_begin() {
+    let found = plan(&Err("it is odd".to_owned()), &members("w c d"), Share::Percent(100), now());
+    let words = "the rolloutStrategy makes no sense: it is odd".to_owned();
+    assert_eq!(found.turn("c1"), Some(Turn::Waits(words)));
+    assert_eq!((found.turn("c2"), found.turn("c3"), found.turn("c9")), (None, None, None));
+}
+
+#[test]
+fn time_alone_ends_a_soak() {
+    let soaking = Strategy { soak: Duration::from_secs(60), ..at_a_time(1) };
+    assert_eq!(run(&soaking, "n w").next, Some(now() + SignedDuration::from_secs(59)));
+    assert_eq!(run(&soaking, "d w").next, None);
+}
+
+#[test]
+fn who_is_not_proven_in_time_has_failed() {
+    let patient = Strategy { deadline: Some(Duration::from_secs(60)), ..at_a_time(1) };
+    assert_eq!(run(&patient, "u w").next, Some(now() + SignedDuration::from_secs(59)));
+    let hasty = Strategy { deadline: Some(Duration::from_secs(1)), ..at_a_time(1) };
+    let found = run(&hasty, "u w");
+    assert_eq!((found.counts.timed_out, found.begins.len()), (1, 0));
+}
+
+#[test]
+fn everybody_is_counted_once() {
+    let Counts { selected, waiting, changing, done, failed, timed_out, apart } =
+        run(&strategy(Pace::All), "w c u d n f t a").counts;
+    assert_eq!((selected, waiting, changing, done, failed, timed_out, apart), (8, 1, 2, 2, 1, 1, 1));
+}
+
+proptest! {
+    #[test]
+    fn never_more_than_may_and_never_stuck(
+        states in proptest::collection::vec("[wcudnfta]", 1..12),
+        slots in 1usize..5,
+        tolerated in 0usize..4,
+        soak in 0u64..100,
+    ) {
+        let strategy = Strategy {
+            tolerated: Share::Count(tolerated),
+            soak: Duration::from_secs(soak),
+            ..at_a_time(slots)
+        };
+        let states = states.join(" ");
+        let (begin, _) = shown(&strategy, &states);
+        let found = run(&strategy, &states);
+        let begin = begin.split_whitespace().count();
+        let busy = members(&states).iter().filter(|member| matches!(member.state, State::Changing(_) | State::Unproven { .. })).count();
+        prop_assert!(begin == 0 || begin + busy <= slots, "{begin} begin beside {busy}");
+        // Everybody who waits is told why, once.
+        let told: usize = found.waiting.iter().map(|waiting| waiting.clusters.len()).sum();
+        prop_assert_eq!(told + begin, found.counts.waiting);
+        // Where nobody is on the way, nothing failed too often and nobody soaks, somebody begins.
+        let failed = found.counts.failed + found.counts.timed_out;
+        if busy == 0 && failed <= tolerated && found.next.is_none() && found.counts.waiting > 0 {
+            prop_assert!(begin > 0);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The examples of the design document, with their exact words, and what goes wrong.
+
+use bellwether_testkit::{Cluster, eventually};
+use serde_json::json;
+
+use crate::fleet::{Fleet, Manner};
+
+const DONE: &str = "False/Succeed: install completed with no errors.";
+
+pub(crate) async fn a_fresh_install_takes_the_default(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1"]).await;
+    fleet.behaves("c1", Manner::Silent);
+    fleet.place(json!([fleet.placed("global", "")])).await;
+    fleet.until_said("c1", "C=unknown L= True/Installing: Installing addon to version v1.").await;
+    let work = eventually("there is a work", async || {
+        let work = fleet.work("c1").await;
+        (work["kind"] == "ManifestWork").then_some(work)
+    })
+    .await;
+    assert_eq!(work["metadata"]["labels"]["open-cluster-management.io/addon-name"], fleet.addon.as_str());
+    assert_eq!(work["metadata"]["labels"]["open-cluster-management.io/addon-version"], "v1");
+    fleet.behaves("c1", Manner::Well);
+    fleet.wake();
+    fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
+    assert_eq!(
+        fleet.condition("c1", "ManifestApplied").await,
+        "True/AddonManifestApplied: manifests of addon are applied successfully"
+    );
+    assert_eq!(fleet.condition("c1", "Available").await, "True/WorkApplied: All objects are there.");
+    let management = eventually("the add-on as a whole is done", async || {
+        let found = hub.get(fleet.management_path()).await.json();
+        (found["status"]["conditions"][0]["reason"] == "Completed").then_some(found)
+    })
+    .await;
+    assert_eq!(management["status"]["supportedVersions"], json!(["v1"]));
+    assert_eq!(management["status"]["defaultVersion"], "v1");
+    assert_eq!(management["status"]["installProgressions"][0]["counts"]["succeeded"], 1);
+}
+
+pub(crate) async fn a_new_version_upgrades_those_that_follow_the_default(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1"]).await;
+    fleet.place(json!([fleet.placed("global", "")])).await;
+    fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
+    let before = fleet.work("c1").await["metadata"]["generation"].as_i64().unwrap();
+    fleet.behaves("c1", Manner::Silent);
+    fleet.publish("v2").await;
+    fleet.until_said("c1", "C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.").await;
+    eventually("the work is of the new version", async || {
+        let work = fleet.work("c1").await;
+        let label = &work["metadata"]["labels"]["open-cluster-management.io/addon-version"];
+        (label == "v2" && work["metadata"]["generation"] == before + 1).then_some(())
+    })
+    .await;
+    fleet.behaves("c1", Manner::Well);
+    fleet.wake();
+    fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
+}
+
+pub(crate) async fn a_canary_goes_first_and_back(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 3, &["v1", "v2"]).await;
+    fleet.choose("canary", &["c1"]).await;
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    for cluster in ["c1", "c2", "c3"] {
+        fleet.until_said(cluster, &format!("C=v1 L= {DONE}")).await;
+    }
+    let others = [fleet.work("c2").await, fleet.work("c3").await];
+    fleet.behaves("c1", Manner::Silent);
+    fleet.place(json!([fleet.placed("global", "v1"), fleet.placed("canary", "v2")])).await;
+    fleet.until_said("c1", "C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.").await;
+    fleet.behaves("c1", Manner::Well);
+    fleet.wake();
+    fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
+    assert_eq!([fleet.work("c2").await, fleet.work("c3").await], others, "the others are not touched");
+
+    fleet.behaves("c1", Manner::Silent);
+    fleet.place(json!([fleet.placed("global", "v1"), fleet.placed("canary", "v1")])).await;
+    fleet.until_said("c1", "C=unknown L=v2 True/Rollingback: Rollingback addon to version v1.").await;
+    fleet.behaves("c1", Manner::Well);
+    fleet.wake();
+    fleet.until_said("c1", &format!("C=v1 L=v2 {DONE}")).await;
+}
+
+pub(crate) async fn a_version_that_there_is_not_fails_and_changes_nothing(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1", "v2"]).await;
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
+    let work = fleet.work("c1").await;
+    fleet.place(json!([fleet.placed("global", "v3")])).await;
+    fleet.until_said("c1", "C=unknown L=v1 False/Failed: could not upgrade to invalid version v3").await;
+    assert_eq!(
+        fleet.condition("c1", "Configured").await,
+        "False/InvalidVersion: there is no version v3; there are: v1, v2"
+    );
+    assert_eq!(fleet.work("c1").await, work, "what runs stays");
+    fleet.place(json!([fleet.placed("global", "v2")])).await;
+    fleet.until_said("c1", &format!("C=v2 L=unknown {DONE}")).await;
+    fleet.place(json!([fleet.placed("global", "v0")])).await;
+    fleet.until_said("c1", "C=unknown L=v2 False/Failed: could not rollback to invalid version v0").await;
+}
+
+pub(crate) async fn a_work_that_cannot_be_applied_fails_and_heals(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1", "v2"]).await;
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
+    fleet.behaves("c1", Manner::Refuses("v2"));
+    fleet.place(json!([fleet.placed("global", "v2")])).await;
+    let words = format!(
+        "C=unknown L=v1 False/Failed: could not upgrade to version v2: work addon-{}-deploy-0: ConfigMap hello was refused",
+        fleet.addon
+    );
+    fleet.until_said("c1", &words).await;
+    fleet.behaves("c1", Manner::Well);
+    fleet.wake();
+    fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
+}
+
+pub(crate) async fn an_answer_to_an_older_generation_does_not_count(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1", "v2"]).await;
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
+    fleet.behaves("c1", Manner::Behind);
+    fleet.place(json!([fleet.placed("global", "v2")])).await;
+    eventually("the work is at its second generation and the agent has spoken of the first", async || {
+        let work = fleet.work("c1").await;
+        (work["metadata"]["generation"] == 2 && work["status"]["conditions"][1]["observedGeneration"] == 1)
+            .then_some(())
+    })
+    .await;
+    fleet.until_said("c1", "C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.").await;
+    fleet.behaves("c1", Manner::Well);
+    fleet.wake();
+    fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
+}
+
+pub(crate) async fn large_versions_are_several_works_and_small_ones_take_them_away(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1"]).await;
+    let map = |number: usize| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": format!("large-{number}"), "namespace": "default"}, "data": {"x": "x".repeat(300 * 1024)}})
+    };
+    fleet.publish_with("v2", json!([map(0), map(1), map(2)])).await.expect(201);
+    fleet.place(json!([fleet.placed("global", "v2")])).await;
+    fleet.until_said("c1", &format!("C=v2 L= {DONE}")).await;
+    hub.get(fleet.work_path("c1", 2)).await.expect(200);
+    hub.get(fleet.work_path("c1", 3)).await.expect(404);
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    fleet.until_said("c1", &format!("C=v1 L=v2 {DONE}")).await;
+    hub.get(fleet.work_path("c1", 1)).await.expect(404);
+}
+
+pub(crate) async fn a_version_that_cannot_be_made_says_why(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1", "v1-levelled"]).await;
+    fleet.place(json!([fleet.placed("global", "v1-levelled")])).await;
+    let words = "C=unknown L= False/Failed: could not install version v1-levelled: manifest 0 (ConfigMap hello): the variable {{LEVEL}} has no value";
+    fleet.until_said("c1", words).await;
+    hub.get(fleet.work_path("c1", 0)).await.expect(404);
+    // Another version of the same add-on is none the worse for it.
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    fleet.until_said("c1", &format!("C=v1 L=v1-levelled {DONE}")).await;
+}
+
+pub(crate) async fn a_configuration_that_changes_is_another_change(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1-levelled"]).await;
+    let config = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnDeploymentConfig",
+        "metadata": {"name": "level"}, "spec": {"agentInstallNamespace": "", "customizedVariables": [{"name": "LEVEL", "value": "info"}]}});
+    let mut placed = fleet.placed("global", "v1-levelled");
+    placed["addonTemplate"]["configs"] = json!([{"group": "addon.open-cluster-management.io", "resource": "addondeploymentconfigs", "name": "level"}]);
+    fleet.place(json!([placed])).await;
+    let missing = format!(
+        "C=unknown L= False/Failed: could not install version v1-levelled: there is no AddOnDeploymentConfig {}/level",
+        fleet.namespace
+    );
+    fleet.until_said("c1", &missing).await;
+    hub.post(fleet.config_path(), &config).await.expect(201);
+    fleet.until_said("c1", &format!("C=v1-levelled L= {DONE}")).await;
+    fleet.behaves("c1", Manner::Silent);
+    let louder = json!({"spec": {"customizedVariables": [{"name": "LEVEL", "value": "debug"}]}});
+    hub.merge(format!("{}/level", fleet.config_path()), &louder).await.expect(200);
+    fleet.until_said("c1", "C=unknown L= True/Installing: Installing addon to version v1-levelled.").await;
+    fleet.behaves("c1", Manner::Well);
+    fleet.wake();
+    fleet.until_said("c1", &format!("C=v1-levelled L= {DONE}")).await;
+    assert_eq!(fleet.work("c1").await["spec"]["workload"]["manifests"][0]["data"]["level"], "debug");
+}
+
+pub(crate) async fn a_version_in_use_that_is_withdrawn_stays(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1", "v2"]).await;
+    fleet.place(json!([fleet.placed("global", "v2")])).await;
+    fleet.until_said("c1", &format!("C=v2 L= {DONE}")).await;
+    let work = fleet.work("c1").await;
+    fleet.withdraw("v2").await;
+    let words = "True/VersionUnsupported: version v2 is no longer among those that there are";
+    fleet.until_condition("c1", "Degraded", words).await;
+    assert_eq!(fleet.said("c1").await, format!("C=v2 L= {DONE}"));
+    assert_eq!(fleet.work("c1").await, work);
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    fleet.until_said("c1", &format!("C=v1 L=v2 {DONE}")).await;
+    assert_eq!(fleet.condition("c1", "Degraded").await, "/: ", "it is said no more");
+}
