@@ -1,0 +1,62 @@
+//! What an agent says on the hub besides its works: that the cluster is in reach, and which add-ons beat; and that its
+//! rights are enough, and not too much. On our server in process, where time is paused, and on real Kubernetes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on ends with a panic"
+)]
+
+mod lease;
+mod mirror;
+mod rights;
+mod stage;
+
+use bellwether_testkit::{embedded, on_paused_time};
+
+use stage::Stage;
+
+/// A fresh hub and a fresh cluster of our own.
+async fn embedded() -> Stage {
+    let server = embedded::builder().clusters(["spoke"]).start().await.expect("the server starts");
+    let hub = embedded::of(&server, bellwether_apiserver::HUB);
+    Stage::prepare(hub, embedded::of(&server, "spoke")).await
+}
+
+/// Runs each scenario on our server with time paused, and all of them on real Kubernetes.
+macro_rules! scenarios {
+    ($($module:ident::$scenario:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $scenario() {
+                on_paused_time(async { $module::$scenario(&embedded().await).await });
+            }
+        )*
+
+        #[cfg(feature = "real-kubernetes")]
+        #[test]
+        fn real_kubernetes_behaves_the_same() {
+            use bellwether_testkit::real;
+            bellwether_testkit::on_real_time(async {
+                $(
+                    println!("{}", stringify!($scenario));
+                    let (hub, spoke) = (real::cluster("hub").await, real::cluster("spoke").await);
+                    $module::$scenario(&Stage::prepare(hub, spoke).await).await;
+                )*
+            });
+        }
+    };
+}
+
+scenarios! {
+    lease::a_cluster_says_that_it_is_in_reach_and_what_it_is,
+    lease::a_cluster_that_is_not_accepted_says_nothing,
+    lease::a_cluster_that_counted_as_lost_is_back,
+    mirror::an_add_on_that_falls_silent_and_comes_back_is_told_of,
+    mirror::an_add_on_that_is_not_well_says_why,
+    mirror::heartbeats_alone_are_not_told,
+    mirror::conditions_of_others_stay_as_they_are,
+    mirror::an_add_on_that_comes_later_is_told_of_and_one_that_goes_is_taken_back,
+    rights::the_rights_of_an_agent_are_enough_and_not_too_much,
+}
