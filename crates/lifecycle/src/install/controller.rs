@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bellwether_api::addon::vocabulary::{FINALIZER, INSTALLED_BY, UNINSTALL_UNREACHABLE};
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
-use bellwether_api::cluster::vocabulary::{PLACEMENT_LABEL, UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
+use bellwether_api::cluster::vocabulary::{UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
 use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision};
 use bellwether_runtime::{Agenda, Context, Growth, Part, Rounds, metrics};
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::decide::{Act, Choice, Cluster, Observed, Present, Wish, decide};
 use super::{FIELD_MANAGER, Field, is_set_by_others};
 use crate::addon::world::Key;
-use crate::placement::{Decided, decided};
+use crate::placement::{Decided, KnownPlacements};
 use crate::watching::{Change, Named, Watches};
 
 /// The name of the controller, in logs, health and metrics, and as an identity.
@@ -77,8 +77,7 @@ impl VisitError {
 #[derive(Default)]
 struct Ground {
     managements: HashMap<String, ClusterManagementAddOn>,
-    placements: HashMap<Named, Placement>,
-    decisions: HashMap<Named, BTreeMap<String, PlacementDecision>>,
+    placements: KnownPlacements,
     clusters: HashMap<String, Cluster>,
     addons: HashMap<String, BTreeMap<String, Arc<ManagedClusterAddOn>>>,
     absent: HashMap<String, HashMap<String, Timestamp>>,
@@ -233,27 +232,20 @@ impl Ground {
                 [name].into()
             }
             Fact::Placement(Change::Here(object)) => {
-                let name = (object.namespace().unwrap_or_default(), object.name_any());
-                self.placements.insert(name.clone(), object);
+                let name = self.placements.place(object);
                 self.users_of(&name)
             }
             Fact::Placement(Change::Gone(name)) => {
-                self.placements.remove(&name);
+                self.placements.displace(&name);
                 self.users_of(&name)
             }
             Fact::Decision(Change::Here(object)) => {
-                let placement = object.labels().get(PLACEMENT_LABEL).cloned().unwrap_or_default();
-                let of = (object.namespace().unwrap_or_default(), placement);
-                self.decisions.entry(of.clone()).or_default().insert(object.name_any(), object);
-                self.users_of(&of)
+                let placement = self.placements.decide(object);
+                self.users_of(&placement)
             }
-            Fact::Decision(Change::Gone((namespace, name))) => {
-                let holds = |(of, all): (&Named, &BTreeMap<String, PlacementDecision>)| {
-                    (of.0 == namespace && all.contains_key(&name)).then(|| of.clone())
-                };
-                let Some(of) = self.decisions.iter().find_map(holds) else { return BTreeSet::new() };
-                self.decisions.entry(of.clone()).or_default().remove(&name);
-                self.users_of(&of)
+            Fact::Decision(Change::Gone(name)) => {
+                let placement = self.placements.undecide(&name);
+                placement.map(|placement| self.users_of(&placement)).unwrap_or_default()
             }
             Fact::Cluster(Change::Here(object)) => {
                 let (name, state) = (object.name_any(), state(&object));
@@ -339,14 +331,12 @@ impl Ground {
     }
 
     fn choice(&self, placement: &Named) -> Choice {
-        let Some(found) = self.placements.get(placement) else { return Choice::Missing };
-        let decisions: Vec<PlacementDecision> =
-            self.decisions.get(placement).into_iter().flat_map(BTreeMap::values).cloned().collect();
-        match decided(found, &decisions) {
-            Decided::Complete(clusters) => {
+        match self.placements.decided(placement) {
+            None => Choice::Missing,
+            Some(Decided::Complete(clusters)) => {
                 Choice::Complete(clusters.into_iter().map(|one| one.cluster).collect())
             }
-            Decided::Unknown(_) => Choice::Unsettled,
+            Some(Decided::Unknown(_)) => Choice::Unsettled,
         }
     }
 }

@@ -31,11 +31,13 @@
 mod controller;
 mod decide;
 mod decided;
+mod known;
 mod slices;
 mod vocabulary;
 
 pub use controller::{PlacementFailure, Placements};
 pub use decided::{Decided, DecidedCluster, Undecided, decided};
+pub(crate) use known::KnownPlacements;
 pub use vocabulary::FINALIZER;
 
 /// The name of [`Placements`], in logs, metrics and health, and as an identity.

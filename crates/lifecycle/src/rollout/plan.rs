@@ -30,6 +30,8 @@ pub struct Member {
 pub enum State {
     /// It has not begun.
     Waiting,
+    /// It has begun something else, and is to change its course: it takes a place already, and is among the first.
+    Diverted,
     /// It has begun, since then.
     Changing(Timestamp),
     /// All was done, and it lacks what success needs.
@@ -82,6 +84,13 @@ pub struct Counts {
     pub failed: usize,
     pub timed_out: usize,
     pub apart: usize,
+}
+
+impl State {
+    /// Whether it is to begin, now or later.
+    fn is_to_begin(&self) -> bool {
+        matches!(self, Self::Waiting | Self::Diverted)
+    }
 }
 
 impl Plan {
@@ -229,6 +238,9 @@ impl Planning {
             .filter(|member| member.state != State::Waiting)
             .filter_map(|member| self.open(strategy, member))
             .collect();
+        let diverted: Vec<&Member> =
+            stage.iter().copied().filter(|member| member.state == State::Diverted).collect();
+        self.admit(&diverted, Held::No);
         let waiting: Vec<&Member> =
             stage.iter().copied().filter(|member| member.state == State::Waiting).collect();
         let free = slots.saturating_sub(open.len()).min(waiting.len());
@@ -243,7 +255,7 @@ impl Planning {
     fn open(&self, strategy: &Strategy, member: &Member) -> Option<String> {
         let name = &member.cluster;
         match &member.state {
-            State::Waiting | State::Changing(_) => Some(name.clone()),
+            State::Waiting | State::Diverted | State::Changing(_) => Some(name.clone()),
             State::Unproven { lacks, .. } => Some(format!("{name} ({lacks})")),
             State::Done(since) => {
                 let end = after(*since, strategy)?;
@@ -257,7 +269,7 @@ impl Planning {
     fn admit(&mut self, stage: &[&Member], held: Held) -> Held {
         match held {
             Held::No => {
-                let begin = stage.iter().filter(|member| member.state == State::Waiting);
+                let begin = stage.iter().filter(|member| member.state.is_to_begin());
                 self.plan.begins.extend(begin.map(|member| member.cluster.clone()));
                 Held::No
             }
@@ -274,7 +286,7 @@ impl Planning {
 
     /// Nobody of these begins.
     fn hold(&mut self, stage: &[&Member], what: &str) {
-        let waiting = stage.iter().filter(|member| member.state == State::Waiting);
+        let waiting = stage.iter().filter(|member| member.state.is_to_begin());
         let clusters: Vec<String> = waiting.map(|member| member.cluster.clone()).collect();
         if !clusters.is_empty() {
             self.plan.waiting.push(Waiting { what: what.to_owned(), clusters });
@@ -346,7 +358,7 @@ fn counts(members: &[&Member]) -> Counts {
     for member in members {
         match member.state {
             State::Waiting => counts.waiting += 1,
-            State::Changing(_) | State::Unproven { .. } => counts.changing += 1,
+            State::Diverted | State::Changing(_) | State::Unproven { .. } => counts.changing += 1,
             State::Done(_) => counts.done += 1,
             State::Failed => counts.failed += 1,
             State::TimedOut => counts.timed_out += 1,

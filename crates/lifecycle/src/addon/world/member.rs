@@ -52,7 +52,11 @@ impl World {
             Err(_) => true,
         };
         if version != Some(standing.begun.as_str()) || !same_configs {
-            return State::Waiting;
+            return if matches!(standing.course, Course::Since(_)) && !standing.begun.is_empty() {
+                State::Diverted
+            } else {
+                State::Waiting
+            };
         }
         let Some(progressing) = find(&status.conditions, PROGRESSING) else { return State::Waiting };
         let since = progressing.last_transition_time.0;
@@ -99,17 +103,27 @@ impl World {
             let Some(found) = self.configs.get(&(namespace.clone(), name.clone())) else {
                 return Err(format!("there is no AddOnDeploymentConfig {namespace}/{name}"));
             };
-            let desired_config = HashedConfig { namespace, name, spec_hash: hash(found) };
+            let desired_config = HashedConfig { namespace, name, spec_hash: found.hash.clone() };
             configs.references.push(AppliedConfig { group, resource, desired_config });
-            configs.objects.push(found.clone());
+            configs.objects.push(found.object.clone());
         }
         Ok(configs)
     }
 }
 
-fn hash(config: &AddOnDeploymentConfig) -> String {
-    let bytes = serde_json::to_value(&config.spec).and_then(|spec| serde_json::to_vec(&spec));
-    Sha256::digest(bytes.unwrap_or_default()).iter().map(|byte| format!("{byte:02x}")).collect()
+/// A configuration, and what its spec is in short.
+pub(super) struct Config {
+    pub(super) object: Arc<AddOnDeploymentConfig>,
+    hash: String,
+}
+
+impl Config {
+    pub(super) fn of(config: AddOnDeploymentConfig) -> Self {
+        let bytes = serde_json::to_value(&config.spec).and_then(|spec| serde_json::to_vec(&spec));
+        let hash =
+            Sha256::digest(bytes.unwrap_or_default()).iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { object: Arc::new(config), hash }
+    }
 }
 
 /// Whether all is as the strategy wants it, and since when.

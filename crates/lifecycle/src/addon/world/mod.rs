@@ -18,11 +18,13 @@ use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision, voca
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt as _};
 
-use crate::placement::{Decided, DecidedCluster, Undecided, decided};
+use crate::placement::{Decided, DecidedCluster, KnownPlacements, Undecided};
 use crate::rollout::{Member, Plan, Share, Strategy, plan};
 use crate::version::Catalogue;
+use crate::watching::Named;
 
 pub use judge::{Judgement, WorkWrite};
+use member::Config;
 pub use work::Work;
 
 /// An add-on on a cluster.
@@ -47,9 +49,6 @@ impl fmt::Display for Key {
     }
 }
 
-/// A namespace and a name.
-type Named = (String, String);
-
 fn named(object: &impl Resource) -> Named {
     (object.meta().namespace.clone().unwrap_or_default(), object.meta().name.clone().unwrap_or_default())
 }
@@ -68,9 +67,8 @@ pub struct Stir {
 pub struct World {
     managements: HashMap<Arc<str>, Management>,
     templates: BTreeMap<String, Arc<AddOnTemplate>>,
-    configs: HashMap<Named, Arc<AddOnDeploymentConfig>>,
-    placements: HashMap<Named, Placement>,
-    decisions: BTreeMap<Named, PlacementDecision>,
+    configs: HashMap<Named, Config>,
+    placements: KnownPlacements,
     /// What placements were last known to have chosen: what is being written is no reason to forget it.
     chosen: HashMap<Named, Vec<DecidedCluster>>,
     clusters: HashMap<Arc<str>, Reach>,
@@ -185,8 +183,8 @@ impl World {
     /// A configuration is there, or has changed.
     pub fn configure(&mut self, config: AddOnDeploymentConfig) {
         let name = named(&config);
-        let same = self.configs.get(&name).is_some_and(|before| before.spec == config.spec);
-        self.configs.insert(name.clone(), Arc::new(config));
+        let same = self.configs.get(&name).is_some_and(|before| before.object.spec == config.spec);
+        self.configs.insert(name.clone(), Config::of(config));
         if !same {
             self.stir_users_of(&name);
         }
@@ -200,28 +198,26 @@ impl World {
 
     /// A placement is there, or has changed.
     pub fn place(&mut self, placement: Placement) {
-        let name = named(&placement);
-        self.placements.insert(name.clone(), placement);
+        let name = self.placements.place(placement);
         self.refresh_those_with(&name);
     }
 
     /// A placement is gone.
     pub fn displace(&mut self, name: &Named) {
-        self.placements.remove(name);
+        self.placements.displace(name);
         self.refresh_those_with(name);
     }
 
     /// A part of a decision is there, or has changed.
     pub fn decide(&mut self, decision: PlacementDecision) {
-        let placement = placement_of(&decision);
-        self.decisions.insert(named(&decision), decision);
+        let placement = self.placements.decide(decision);
         self.refresh_those_with(&placement);
     }
 
     /// A part of a decision is gone.
     pub fn undecide(&mut self, name: &Named) {
-        if let Some(gone) = self.decisions.remove(name) {
-            self.refresh_those_with(&placement_of(&gone));
+        if let Some(placement) = self.placements.undecide(name) {
+            self.refresh_those_with(&placement);
         }
     }
 
@@ -374,20 +370,8 @@ impl World {
     }
 
     /// Which clusters a placement has chosen, as far as that can be told.
-    pub fn decided(&self, placement: &Named) -> Decided {
-        let Some(found) = self.placements.get(placement) else {
-            return Decided::Unknown(Undecided::NotYet);
-        };
-        let from = (placement.0.clone(), String::new());
-        let decisions: Vec<PlacementDecision> = self
-            .decisions
-            .range(from..)
-            .take_while(|((namespace, _), _)| *namespace == placement.0)
-            .map(|(_, decision)| decision)
-            .filter(|decision| placement_of(decision) == *placement)
-            .cloned()
-            .collect();
-        decided(found, &decisions)
+    fn decided(&self, placement: &Named) -> Decided {
+        self.placements.decided(placement).unwrap_or(Decided::Unknown(Undecided::NotYet))
     }
 
     /// How many clusters a decision group of a placement has at most.
@@ -458,11 +442,6 @@ impl World {
     }
 }
 
-fn placement_of(decision: &PlacementDecision) -> Named {
-    let name = decision.labels().get(clusters::PLACEMENT_LABEL).cloned().unwrap_or_default();
-    (decision.namespace().unwrap_or_default(), name)
-}
-
 /// Whether an object came later than another; in doubt it did.
 fn is_newer(object: &impl Resource, than: &impl Resource) -> bool {
     let version = |meta: Option<&String>| meta.and_then(|text| text.parse::<u64>().ok());
@@ -471,3 +450,6 @@ fn is_newer(object: &impl Resource, than: &impl Resource) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,15 +56,24 @@ fn slices(choice: &Choice) -> Vec<Slice> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Deciding again on one's own decisions changes nothing: a controller that is called by its own writes comes to rest.
+    /// Deciding again on one's own decisions comes to rest, so that a controller that is called by its own writes does.
+    /// Not always at once: a cluster that may only stay is gone for good when it is dropped, and those that are left are
+    /// compared without it.
     #[test]
-    fn a_choice_is_a_fixpoint(fleet in any_fleet()) {
-        let first = fleet.choice();
-        let names = fleet.names();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let again = fleet.clone().chosen(&names).choice();
-        prop_assert_eq!(plan("p", &slices(&first), &slices(&again)), []);
-        prop_assert_eq!(first.until, again.until);
+    fn a_choice_comes_to_rest(fleet in any_fleet()) {
+        let may_only_stay = fleet.clusters.iter().filter(|one| one["spec"]["taints"][0]["effect"] == "NoSelectIfNew");
+        let mut rounds = may_only_stay.count() + 1;
+        let (mut fleet, mut choice) = (fleet.clone(), fleet.choice());
+        loop {
+            let names = fleet.names();
+            fleet = fleet.chosen(&names.iter().map(String::as_str).collect::<Vec<_>>());
+            let again = fleet.choice();
+            if plan("p", &slices(&choice), &slices(&again)).is_empty() && choice.until == again.until {
+                break;
+            }
+            prop_assert!(rounds > 0, "it does not come to rest");
+            (rounds, choice) = (rounds - 1, again);
+        }
     }
 
     #[test]
