@@ -66,11 +66,11 @@ pub enum SuccessCriteria {
     Other,
 }
 
-/// What counts as success and failure.
+/// How long clusters may take, and how many may fail.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "All clusters at once.")]
-pub struct RolloutAll {
+#[schemars(!default, description = "How long clusters may take, and how many may fail.")]
+pub struct RolloutLimits {
     /// How long a cluster must have been well before it counts, as `30s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::soak")]
@@ -87,25 +87,24 @@ pub struct RolloutAll {
     pub max_failures: Option<IntOrString>,
 }
 
+/// All clusters at once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default, description = "All clusters at once.")]
+pub struct RolloutAll {
+    /// How long they may take.
+    #[serde(flatten)]
+    pub limits: RolloutLimits,
+}
+
 /// So many clusters at a time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default, description = "So many clusters at a time.")]
 pub struct RolloutProgressive {
-    /// How long a cluster must have been well before it counts, as `30s`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::soak")]
-    pub min_success_time: Option<String>,
-
-    /// How long a cluster may take, as `10m`; `None` is for ever.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::deadline")]
-    pub progress_deadline: Option<String>,
-
-    /// How many clusters may fail, as a number or a percentage, before no others begin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::count_or_percentage")]
-    pub max_failures: Option<IntOrString>,
+    /// How long they may take, and how many may fail.
+    #[serde(flatten)]
+    pub limits: RolloutLimits,
 
     /// Groups that go first, and must not fail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -123,20 +122,9 @@ pub struct RolloutProgressive {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default, description = "One group after the other.")]
 pub struct RolloutProgressivePerGroup {
-    /// How long a cluster must have been well before it counts, as `30s`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::soak")]
-    pub min_success_time: Option<String>,
-
-    /// How long a cluster may take, as `10m`; `None` is for ever.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::deadline")]
-    pub progress_deadline: Option<String>,
-
-    /// How many clusters of a group may fail, as a number or a percentage, before no others begin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::count_or_percentage")]
-    pub max_failures: Option<IntOrString>,
+    /// How long they may take, and how many of a group may fail.
+    #[serde(flatten)]
+    pub limits: RolloutLimits,
 
     /// Groups that go first, and must not fail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bellwether_api::addon::{
-    MandatoryDecisionGroup, PlacementStrategy, RolloutStrategy, RolloutType, SuccessCriteria,
+    MandatoryDecisionGroup, PlacementStrategy, RolloutLimits, RolloutType, SuccessCriteria,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -84,11 +84,31 @@ impl Strategy {
     pub fn read(placement: &PlacementStrategy) -> Result<Self, String> {
         let written = placement.rollout_strategy.clone().unwrap_or_default();
         let strategy = match written.type_ {
-            RolloutType::All => all(&written),
-            RolloutType::Progressive => progressive(&written),
-            RolloutType::ProgressivePerGroup => per_group(&written),
-            RolloutType::Other => Err("this type of rollout is not known".to_owned()),
-        }?;
+            RolloutType::All => {
+                // Nobody waits for anybody, so that neither soaking nor failures keep anybody back.
+                let limits = limited(&written.all.unwrap_or_default().limits)?;
+                Strategy { soak: Duration::ZERO, tolerated: Share::Percent(100), ..limits }
+            }
+            RolloutType::Progressive => {
+                let progressive = written.progressive.unwrap_or_default();
+                let concurrency = progressive.max_concurrency.as_ref().map(Share::read).transpose();
+                let concurrency = concurrency.map_err(|why| format!("maxConcurrency: {why}"))?;
+                Strategy {
+                    pace: Pace::Progressive(concurrency),
+                    mandatory: progressive.mandatory_decision_groups,
+                    ..limited(&progressive.limits)?
+                }
+            }
+            RolloutType::ProgressivePerGroup => {
+                let per_group = written.progressive_per_group.unwrap_or_default();
+                Strategy {
+                    pace: Pace::PerGroup,
+                    mandatory: per_group.mandatory_decision_groups,
+                    ..limited(&per_group.limits)?
+                }
+            }
+            RolloutType::Other => return Err("this type of rollout is not known".to_owned()),
+        };
         if written.success_criteria == SuccessCriteria::Other {
             return Err("these successCriteria are not known".to_owned());
         }
@@ -96,46 +116,18 @@ impl Strategy {
     }
 }
 
-/// Nobody waits for anybody, so that neither soaking nor failures keep anybody back.
-fn all(written: &RolloutStrategy) -> Result<Strategy, String> {
-    let all = written.all.clone().unwrap_or_default();
-    Ok(Strategy { deadline: deadline(all.progress_deadline.as_deref())?, ..plain(Pace::All) })
-}
-
-fn progressive(written: &RolloutStrategy) -> Result<Strategy, String> {
-    let progressive = written.progressive.clone().unwrap_or_default();
-    let concurrency = progressive.max_concurrency.as_ref().map(Share::read).transpose();
-    let concurrency = concurrency.map_err(|why| format!("maxConcurrency: {why}"))?;
+/// All at once, within limits.
+fn limited(limits: &RolloutLimits) -> Result<Strategy, String> {
+    let tolerated = limits.max_failures.as_ref().map(Share::read).transpose();
     Ok(Strategy {
-        soak: soak(progressive.min_success_time.as_deref())?,
-        deadline: deadline(progressive.progress_deadline.as_deref())?,
-        tolerated: failures(progressive.max_failures.as_ref())?,
-        mandatory: progressive.mandatory_decision_groups,
-        ..plain(Pace::Progressive(concurrency))
-    })
-}
-
-fn per_group(written: &RolloutStrategy) -> Result<Strategy, String> {
-    let per_group = written.progressive_per_group.clone().unwrap_or_default();
-    Ok(Strategy {
-        soak: soak(per_group.min_success_time.as_deref())?,
-        deadline: deadline(per_group.progress_deadline.as_deref())?,
-        tolerated: failures(per_group.max_failures.as_ref())?,
-        mandatory: per_group.mandatory_decision_groups,
-        ..plain(Pace::PerGroup)
-    })
-}
-
-fn plain(pace: Pace) -> Strategy {
-    Strategy {
-        pace,
+        pace: Pace::All,
         criteria: SuccessCriteria::Applied,
-        soak: Duration::ZERO,
-        deadline: None,
-        tolerated: Share::Count(0),
+        soak: soak(limits.min_success_time.as_deref())?,
+        deadline: deadline(limits.progress_deadline.as_deref())?,
+        tolerated: tolerated.map_err(|why| format!("maxFailures: {why}"))?.unwrap_or(Share::Count(0)),
         mandatory: Vec::new(),
         paused: false,
-    }
+    })
 }
 
 fn soak(written: Option<&str>) -> Result<Duration, String> {
@@ -154,11 +146,6 @@ fn deadline(written: Option<&str>) -> Result<Option<Duration>, String> {
             .map(Some)
             .ok_or_else(|| format!("progressDeadline: {text:?} is no duration, as 5m or 1h30m, nor None")),
     }
-}
-
-fn failures(written: Option<&IntOrString>) -> Result<Share, String> {
-    let read = written.map(Share::read).transpose().map_err(|why| format!("maxFailures: {why}"))?;
-    Ok(read.unwrap_or(Share::Count(0)))
 }
 
 /// Numbers, each with its unit: `1h30m`.
@@ -194,7 +181,11 @@ mod tests {
     #[test]
     fn without_a_word_all_change_at_once() {
         let nothing = Strategy::read(&PlacementStrategy::default()).unwrap();
-        assert_eq!(nothing, plain(Pace::All));
+        assert_eq!(nothing.pace, Pace::All);
+        assert_eq!(
+            (nothing.soak, nothing.deadline, nothing.tolerated),
+            (Duration::ZERO, None, Share::Percent(100))
+        );
         assert_eq!(read(json!({"type": "All"})).unwrap(), nothing);
     }
 
