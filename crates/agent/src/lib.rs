@@ -72,11 +72,14 @@ impl fmt::Display for ClusterName {
 }
 
 /// Which hub it is: the SHA-256 of its address.
+///
+/// It is part of the name of every record on the cluster. A hub whose address may change is best given a text that does
+/// not: under another hash what was made before counts as another hub's, and stays when its work goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HubHash(Arc<str>);
 
 impl HubHash {
-    /// Of the hub at an address.
+    /// Of the hub at an address, or by whatever else it is known for good.
     ///
     /// ```
     /// use bellwether_agent::HubHash;

@@ -3,7 +3,7 @@
 //! - [`embedded`]: our API server in memory, in process, on tokio's (paused) clock, or over TLS on a free port;
 //! - [`real`]: etcd, kube-apiserver and kube-controller-manager from `KUBEBUILDER_ASSETS`.
 //!
-//! [`postgres`] starts a PostgreSQL for those who keep rows.
+//! [`rights`] runs controllers with the rights that are deployed. [`postgres`] starts a PostgreSQL for those who keep rows.
 //!
 //! A [`Cluster`] gives a `kube::Client`, raw requests, and watch streams with a deadline. What is missing or late is
 //! a panic with words: this crate is for tests only.
@@ -20,6 +20,7 @@ pub mod embedded;
 pub mod postgres;
 pub mod real;
 mod request;
+pub mod rights;
 mod tap;
 mod wait;
 mod watch;

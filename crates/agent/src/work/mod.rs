@@ -42,7 +42,7 @@ use crate::Agent;
 pub const NAME: &str = "work-agent";
 
 /// How many works are visited at the same time.
-const CONCURRENCY: usize = 4;
+const CONCURRENCY: usize = 16;
 /// How many kinds are watched. Objects of others are looked at now and then.
 const MOST_KINDS: usize = 64;
 /// How long one visit may take.

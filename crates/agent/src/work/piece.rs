@@ -11,10 +11,10 @@ use super::decide::order::Rank;
 use super::decide::owners::Owner;
 use super::decide::record::Standing;
 use super::decide::report::{Finding, Presence};
-use super::decide::rules::{Fate, Treatment};
+use super::decide::rules::{Fate, Force, Treatment};
 use super::decide::settled::digest;
 use super::decide::step::{Step, Subject, step};
-use super::spoke::{Address, text};
+use super::spoke::{Address, Spoke, text};
 use super::trouble::{Hope, Trouble};
 
 /// One manifest on its way.
@@ -27,9 +27,9 @@ pub(crate) struct Piece<'s> {
     /// What is known of the object by now.
     pub(crate) known: Option<Known>,
     /// What is there, where it was read or written in this visit.
-    pub(crate) live: Option<Value>,
+    live: Option<Value>,
     /// What was decided, and what that would send in short.
-    pub(crate) step: Option<(Step, u64)>,
+    step: Option<(Step, u64)>,
     /// Whether it puts back what somebody has changed.
     pub(crate) repairs: bool,
 }
@@ -70,8 +70,7 @@ pub(crate) struct Known {
 impl Known {
     /// Whether to look again without a change would show nothing else.
     pub(crate) fn is_conclusive(&self) -> bool {
-        self.applied.as_ref().is_ok_and(|()| true)
-            || self.applied.as_ref().is_err_and(|trouble| trouble.hope == Hope::Change)
+        self.applied.as_ref().err().is_none_or(|trouble| trouble.hope == Hope::Change)
     }
 }
 
@@ -184,6 +183,30 @@ impl<'s> Piece<'s> {
         }
     }
 
+    /// What was decided, to be carried out.
+    pub(crate) fn order(&mut self, place: usize) -> Option<Order> {
+        let Place::Object(target) = &self.place else { return None };
+        let (step, sent) = self.step.take()?;
+        Some(Order { place, sent, step, at: target.at.clone(), live: self.live.clone() })
+    }
+
+    /// It was written.
+    pub(crate) fn succeed(&mut self, live: Value, sent: u64, owner: &Owner) {
+        self.applied = Ok(());
+        self.live = Some(live);
+        self.settle(owner, Some(sent));
+    }
+
+    /// It was not written. Where fields of others are in the way and are not to be taken, only a change can help.
+    pub(crate) fn fail(&mut self, trouble: Trouble, conflict: bool, owner: &Owner) {
+        let treatment = self.target().map(|target| &target.treatment);
+        let yields = matches!(treatment, Some(Treatment::Apply { force: Force::No, .. }));
+        let hope = if conflict && yields { Hope::Change } else { trouble.hope };
+        self.applied = Err(Trouble { hope, ..trouble });
+        self.repairs = false;
+        self.settle(owner, None);
+    }
+
     /// Notes what is known by now, and whether it came of what was sent.
     pub(crate) fn settle(&mut self, owner: &Owner, sent: Option<u64>) {
         let Place::Object(target) = &self.place else { return };
@@ -217,6 +240,33 @@ impl<'s> Piece<'s> {
             applied: self.applied.map_err(|trouble| trouble.words),
             presence,
             feedback,
+        }
+    }
+}
+
+/// Something to be written.
+pub(crate) struct Order {
+    /// Which manifest it is for.
+    pub(crate) place: usize,
+    /// What is sent, in short.
+    pub(crate) sent: u64,
+    step: Step,
+    at: Address,
+    live: Option<Value>,
+}
+
+impl Order {
+    /// Writes it, and says what is there then.
+    pub(crate) async fn write(&self, spoke: &Spoke) -> Result<Value, kube::Error> {
+        let live = self.live.as_ref();
+        match &self.step {
+            Step::Apply { body, manager, force } => {
+                spoke.apply(&self.at, body, manager, *force, live.is_some()).await
+            }
+            Step::Create { body } => spoke.create(&self.at, body).await,
+            Step::Own { owners } => spoke.own(&self.at, live.unwrap_or(&Value::Null), owners).await,
+            // Nothing is to be done, and nothing is planned for it.
+            Step::Leave | Step::Fail { .. } => Ok(self.live.clone().unwrap_or_default()),
         }
     }
 }

@@ -14,11 +14,12 @@
 //! record names without their uid; they are known as ours by their owner. One before 7 leaves the hub with what it was
 //! told last. The next visit begins with 1 and finds at each place what is left to do.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bellwether_api::work::{AppliedResource, DeleteOption, ManifestWorkSpec, WorkPropagation, vocabulary};
 use bellwether_clock::{Clock, whole_seconds};
+use futures::stream::{self, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
@@ -26,20 +27,21 @@ use super::decide::manifest::ObjectId;
 use super::decide::order::Rank;
 use super::decide::record::{self, Named as _};
 use super::decide::report::{Finding, WorkStatus};
-use super::decide::rules::{self, Force};
-use super::decide::step::Step;
+use super::decide::rules;
 use super::farewell::{Departures, Farewell};
 use super::hub::{Hub, Work, Written};
 use super::index::Index;
 use super::kinds::{Kinds, Lookups};
 use super::ledger::{self, Ledger, Ledgers};
-use super::piece::{Known, Piece, Place, Target, pieces, standings};
+use super::piece::{Known, Order, Piece, Place, Target, pieces, standings};
 use super::spoke::{Address, Spoke};
 use super::trouble::{Failure, Hope, Trouble, trouble};
 use crate::Agent;
 
 /// How often a work is gone through in one visit, while kinds come up that its own definitions have brought.
 const ROUNDS: usize = 3;
+/// How many objects of a work are read or written at the same time.
+const ABREAST: usize = 8;
 /// How often a status is written anew while the work changes.
 const ATTEMPTS: usize = 3;
 /// How many times in a row the cluster may be busy before the hub is told.
@@ -50,7 +52,9 @@ const SWIFT: SignedDuration = SignedDuration::from_secs(5);
 /// What is remembered of a work between visits. All of it can be read again.
 #[derive(Default)]
 pub(crate) struct Memory {
+    /// What was last brought, and by which record: of another nothing that is known holds.
     generation: i64,
+    owner: String,
     ledger: Option<Ledger>,
     objects: HashMap<ObjectId, Known>,
 }
@@ -162,7 +166,7 @@ impl Visitor {
         extent: Extent,
         failures: u32,
     ) -> Result<Outcome, Failure> {
-        let is_new = memory.generation != work.generation;
+        let is_new = memory.generation != work.generation || memory.owner != ledger.owner.uid;
         let extent = if is_new { Extent::All } else { extent };
         let mut pieces = pieces(spec);
         let mut repaired = false;
@@ -182,6 +186,7 @@ impl Visitor {
             }
         }
         memory.generation = work.generation;
+        memory.owner.clone_from(&ledger.owner.uid);
         memory.objects = pieces
             .iter()
             .filter_map(|piece| Some((piece.target()?.at.id.clone(), piece.known.clone()?)))
@@ -295,23 +300,34 @@ impl Visitor {
         memory: &Memory,
         extent: Extent,
     ) -> Result<(), Failure> {
-        for piece in pieces {
+        let mut unread = Vec::new();
+        for (place, piece) in pieces.iter_mut().enumerate() {
             let Place::Object(target) = &piece.place else { continue };
             if piece.known.is_some() || piece.applied.is_err() {
                 continue;
             }
-            let before = memory.objects.get(&target.at.id);
             let unchanged = |known: &&Known| {
                 let revision = known.revision.as_deref();
                 extent == Extent::Changes
                     && known.is_conclusive()
                     && self.index.lock().is_unchanged(&target.at, revision)
             };
-            if let Some(known) = before.filter(unchanged) {
-                piece.remember(known);
-                continue;
+            match memory.objects.get(&target.at.id).filter(unchanged) {
+                Some(known) => piece.remember(known),
+                None => unread.push((place, target.at.clone())),
             }
-            match self.spoke.read(&target.at).await {
+        }
+        let spoke = self.spoke.clone();
+        let mut reads = stream::iter(unread)
+            .map(move |(place, at)| {
+                let spoke = spoke.clone();
+                async move { (place, spoke.read(&at).await, at.id) }
+            })
+            .buffer_unordered(ABREAST);
+        while let Some((place, found, id)) = reads.next().await {
+            let Some(piece) = pieces.get_mut(place) else { continue };
+            let before = memory.objects.get(&id);
+            match found {
                 Ok(live) => piece.decide(live, &ledger.owner, before),
                 Err(error) => piece.despair(trouble("reading objects", error)?, before),
             }
@@ -319,48 +335,37 @@ impl Visitor {
         Ok(())
     }
 
-    /// Does what was decided, in order, and says how much was written.
+    /// Does what was decided, rank by rank, and says how much was written.
     async fn carry_out(&self, pieces: &mut [Piece<'_>], ledger: &Ledger) -> Result<usize, Failure> {
-        let mut order: Vec<usize> = (0..pieces.len()).collect();
-        order.sort_by_key(|place| pieces.get(*place).map(|piece| piece.rank));
+        let mut ranks: BTreeMap<Rank, Vec<Order>> = BTreeMap::new();
+        for (place, piece) in pieces.iter_mut().enumerate() {
+            ranks.entry(piece.rank).or_default().extend(piece.order(place));
+        }
         let mut done = 0;
-        for place in order {
-            let Some(piece) = pieces.get_mut(place) else { continue };
-            let Place::Object(target) = &piece.place else { continue };
-            let Some((step, sent)) = piece.step.take() else { continue };
-            let at = &target.at;
-            let exists = piece.live.is_some();
-            let (answer, force) = match &step {
-                Step::Leave | Step::Fail { .. } => continue,
-                Step::Apply { body, manager, force } => {
-                    (self.spoke.apply(at, body, manager, *force, exists).await, *force)
-                }
-                Step::Create { body } => (self.spoke.create(at, body).await, Force::Yes),
-                Step::Own { owners } => {
-                    let live = piece.live.clone().unwrap_or_default();
-                    (self.spoke.own(at, &live, owners).await, Force::Yes)
-                }
-            };
-            match answer {
-                Ok(live) => {
-                    done += 1;
-                    piece.applied = Ok(());
-                    piece.live = Some(live);
-                    piece.settle(&ledger.owner, Some(sent));
-                }
-                Err(error) => {
-                    let conflict = matches!(&error, kube::Error::Api(status) if status.code == 409);
-                    let unserved = matches!(&error, kube::Error::Api(status) if status.code == 404);
-                    if unserved {
-                        self.kinds.doubt(&target.served.name);
+        for orders in ranks.into_values() {
+            let spoke = self.spoke.clone();
+            let mut writes = stream::iter(orders)
+                .map(move |order| {
+                    let spoke = spoke.clone();
+                    async move { (order.place, order.sent, order.write(&spoke).await) }
+                })
+                .buffer_unordered(ABREAST);
+            while let Some((place, sent, answer)) = writes.next().await {
+                let Some(piece) = pieces.get_mut(place) else { continue };
+                match answer {
+                    Ok(live) => {
+                        done += 1;
+                        piece.succeed(live, sent, &ledger.owner);
                     }
-                    let mut trouble = trouble("writing objects", error)?;
-                    if conflict && force == Force::No {
-                        trouble.hope = Hope::Change;
+                    Err(error) => {
+                        let unserved = matches!(&error, kube::Error::Api(status) if status.code == 404);
+                        if let Some(target) = piece.target().filter(|_| unserved) {
+                            self.kinds.doubt(&target.served.name);
+                        }
+                        let conflict = matches!(&error, kube::Error::Api(status) if status.code == 409);
+                        let trouble = trouble("writing objects", error)?;
+                        piece.fail(trouble, conflict, &ledger.owner);
                     }
-                    piece.applied = Err(trouble);
-                    piece.repairs = false;
-                    piece.settle(&ledger.owner, None);
                 }
             }
         }

@@ -104,16 +104,17 @@ pub(crate) async fn orphans_stay(stage: &Stage<'_>) {
 }
 
 pub(crate) async fn chosen_orphans_stay(stage: &Stage<'_>) {
-    let _agent = stage.run();
+    let agent = stage.run();
     stage.ask("w", json!([stage.map("a", json!({})), stage.map("b", json!({}))])).await;
     stage.until_well("w").await;
     let rule = json!({"group": "", "resource": "configmaps", "namespace": stage.namespace, "name": "a"});
     let option =
         json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}});
-    // In one go, so that only the deletion sees it.
-    let agentless = stage.patch("w", json!({"spec": {"deleteOption": option}}));
-    agentless.await;
+    // What is chosen last is first seen with the deletion.
+    drop(agent);
+    stage.patch("w", json!({"spec": {"deleteOption": option}})).await;
     stage.delete("w").await;
+    let _agent = stage.run();
     stage.until_gone("w").await;
     stage.calm().await;
     assert_eq!(stage.maps().await, ["a"]);

@@ -36,6 +36,30 @@ pub(crate) async fn the_status_of_workloads_is_reported(stage: &Stage<'_>) {
     assert_eq!(work["metadata"]["generation"], 1);
 }
 
+pub(crate) async fn what_was_said_before_a_change_is_not_told_after_it(stage: &Stage<'_>) {
+    let _agent = stage.run();
+    let rules = rules(stage, json!([{"type": "WellKnownStatus"}]));
+    stage.ask_with("w", json!([stage.deployment("d", 1)]), rules).await;
+    stage.until_well("w").await;
+    set_status(
+        stage,
+        json!({"observedGeneration": 1, "replicas": 1, "readyReplicas": 1, "updatedReplicas": 1}),
+    )
+    .await;
+    stage.until("w", "is ready", |work| values(work, 0)["ReadyReplicas"] == 1).await;
+    let mut changed = stage.deployment("d", 1);
+    changed["spec"]["template"]["spec"]["containers"][0]["image"] = json!("example/main:2");
+    stage.change("w", json!([changed])).await;
+    let work = stage.until_well("w").await;
+    assert_eq!(values(&work, 0), json!({}), "the old pods are ready, and say nothing of the new");
+    set_status(
+        stage,
+        json!({"observedGeneration": 2, "replicas": 1, "readyReplicas": 1, "updatedReplicas": 1}),
+    )
+    .await;
+    stage.until("w", "is ready again", |work| values(work, 0)["UpdatedReplicas"] == 1).await;
+}
+
 pub(crate) async fn what_paths_lead_to_is_reported(stage: &Stage<'_>) {
     let _agent = stage.run();
     let paths = json!([

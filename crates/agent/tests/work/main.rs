@@ -15,6 +15,7 @@ mod deaths;
 mod deletion;
 mod drift;
 mod feedback;
+mod outages;
 mod stage;
 mod strategies;
 
@@ -92,8 +93,13 @@ scenarios! {
     drift::a_copy_that_stands_by_writes_nothing,
     drift::a_fight_over_an_object_calms_down,
     feedback::the_status_of_workloads_is_reported,
+    feedback::what_was_said_before_a_change_is_not_told_after_it,
     feedback::what_paths_lead_to_is_reported,
     feedback::feedback_follows_within_a_second,
+    outages::a_cluster_is_kept_as_it_should_be_while_its_hub_is_away,
+    outages::a_cluster_that_is_away_is_no_failure_of_a_work,
+    outages::an_object_goes_also_when_its_version_is_no_longer_served,
+    outages::what_the_server_keeps_as_it_was_said_is_not_said_again,
     strategies::a_conflict_is_told_and_force_ends_it,
     strategies::what_is_only_created_is_not_updated,
     strategies::what_is_only_read_is_not_written,

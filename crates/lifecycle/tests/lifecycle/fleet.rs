@@ -277,12 +277,17 @@ impl<'a> Fleet<'a> {
     /// Starts the controllers; what ran before ends as if it were killed.
     pub(crate) fn start(&self) -> Tap {
         let (client, tap) = Tap::on(self.hub.client());
-        let context = Context { clock: Arc::new(self.clock), ..Context::alone(client) };
+        self.start_as(|_| client.clone());
+        tap
+    }
+
+    /// Starts the controllers, each with a client of its own.
+    pub(crate) fn start_as(&self, client: impl Fn(&str) -> Client) {
+        let context = |name: &str| Context { clock: Arc::new(self.clock), ..Context::alone(client(name)) };
         let mut controllers = self.controllers.borrow_mut();
         *controllers = JoinSet::new();
-        controllers.spawn(install::run(context.clone()));
-        controllers.spawn(addon::run(context));
-        tap
+        controllers.spawn(install::run(context(install::NAME)));
+        controllers.spawn(addon::run(context(addon::NAME)));
     }
 
     /// The agent of all clusters.

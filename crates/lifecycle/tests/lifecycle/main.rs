@@ -11,6 +11,7 @@
 mod fleet;
 mod install;
 mod leaving;
+mod rights;
 mod rollouts;
 mod versions;
 
@@ -73,4 +74,5 @@ scenarios! {
     leaving::an_add_on_goes_when_its_works_are_gone,
     leaving::an_add_on_as_a_whole_takes_all_with_it,
     leaving::a_quiet_minute_and_a_restart_write_nothing,
+    rights::each_controller_has_the_rights_that_it_needs,
 }

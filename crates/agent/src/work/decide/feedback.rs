@@ -34,10 +34,12 @@ pub(crate) enum Verdict {
 /// What is known of a kind: names and where their values are below the status. A value that is not there is left out,
 /// as Kubernetes leaves out what is zero.
 fn well_known(kind: &KindName) -> Option<&'static [(&'static str, &'static str)]> {
-    const REPLICAS: [(&str, &str); 3] = [
+    const REPLICAS: [(&str, &str); 4] = [
         ("ReadyReplicas", ".readyReplicas"),
         ("Replicas", ".replicas"),
         ("AvailableReplicas", ".availableReplicas"),
+        // Beyond upstream: while a rollout is under way, those that are ready may still be the old ones.
+        ("UpdatedReplicas", ".updatedReplicas"),
     ];
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("apps", "Deployment" | "StatefulSet") => Some(&REPLICAS),
@@ -45,6 +47,7 @@ fn well_known(kind: &KindName) -> Option<&'static [(&'static str, &'static str)]
             ("NumberReady", ".numberReady"),
             ("DesiredNumberScheduled", ".desiredNumberScheduled"),
             ("NumberAvailable", ".numberAvailable"),
+            ("UpdatedNumberScheduled", ".updatedNumberScheduled"),
         ]),
         ("batch", "Job") => Some(&[
             ("JobComplete", r#".conditions[?(@.type=="Complete")].status"#),
@@ -69,11 +72,13 @@ pub(crate) fn feedback(rules: &[&FeedbackRule], kind: &KindName, live: Option<&V
     let (mut values, mut lacking) = (Vec::new(), Vec::new());
     for rule in rules {
         match rule.type_ {
-            FeedbackType::WellKnownStatus => match well_known(kind) {
-                Some(known) => values.extend(
-                    known.iter().filter_map(|(name, path)| value(name, find(path, status).ok()??).ok()),
-                ),
-                None => lacking.push(format!("no status of {} is well known", kind.kind)),
+            FeedbackType::WellKnownStatus => match (well_known(kind), outdated(live)) {
+                (Some(known), None) => {
+                    let found = |path: &str| find(path, status).ok().flatten();
+                    values.extend(known.iter().filter_map(|(name, path)| value(name, found(path)?).ok()));
+                }
+                (Some(_), Some(words)) => lacking.push(words),
+                (None, _) => lacking.push(format!("no status of {} is well known", kind.kind)),
             },
             FeedbackType::JsonPaths => {
                 for path in &rule.json_paths {
@@ -96,6 +101,15 @@ pub(crate) fn feedback(rules: &[&FeedbackRule], kind: &KindName, live: Option<&V
         Verdict::Lacking(shorten(&lacking.join("; "), LONGEST))
     };
     Feedback { values, verdict }
+}
+
+/// What is said of a workload before its last change says nothing of it now. One that does not say of which generation it
+/// speaks is believed.
+fn outdated(live: &Value) -> Option<String> {
+    let number = |pointer: &str| live.pointer(pointer).and_then(Value::as_i64);
+    let (observed, generation) = (number("/status/observedGeneration")?, number("/metadata/generation")?);
+    (observed < generation)
+        .then(|| format!("the status is of generation {observed}, and the object of {generation}"))
 }
 
 fn at(path: &FeedbackPath, kind: &KindName, status: &Value) -> Result<FeedbackValue, String> {
@@ -168,8 +182,8 @@ mod tests {
 
     #[test]
     fn what_is_known_of_workloads_is_reported() {
-        let replicas = json!({"readyReplicas": 1, "replicas": 3, "availableReplicas": 2, "other": 9});
-        let wanted = json!({"ReadyReplicas": 1, "Replicas": 3, "AvailableReplicas": 2});
+        let replicas = json!({"readyReplicas": 1, "replicas": 3, "availableReplicas": 2, "updatedReplicas": 3, "other": 9});
+        let wanted = json!({"ReadyReplicas": 1, "Replicas": 3, "AvailableReplicas": 2, "UpdatedReplicas": 3});
         let daemons = json!({"numberReady": 1, "desiredNumberScheduled": 2, "numberAvailable": 1});
         let rows = [
             (kind("apps", "Deployment"), replicas.clone(), wanted.clone()),
@@ -197,6 +211,14 @@ mod tests {
             let found = feedback(&[&rule], &kind, Some(&json!({"status": status})));
             assert_eq!((told(&found), found.verdict), (wanted, Verdict::Found), "{kind:?}");
         }
+        let at = |observed: i64| json!({"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "replicas": 3}});
+        let old = feedback(&[&rule], &kind("apps", "Deployment"), Some(&at(1)));
+        let words = "the status is of generation 1, and the object of 2";
+        assert_eq!((told(&old), old.verdict), (json!({}), Verdict::Lacking(words.into())));
+        assert_eq!(
+            told(&feedback(&[&rule], &kind("apps", "Deployment"), Some(&at(2)))),
+            json!({"Replicas": 3})
+        );
         let found = feedback(&[&rule], &kind("", "ConfigMap"), Some(&json!({})));
         assert_eq!(found.verdict, Verdict::Lacking("no status of ConfigMap is well known".into()));
     }

@@ -190,6 +190,7 @@ impl io::Write for &mut Sum {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -344,6 +345,71 @@ mod tests {
             let mut altered = live();
             alter(&mut altered);
             assert_ne!(digest(&altered), digest(&live()));
+        }
+    }
+
+    /// What an apply of a value owns, where all maps are merged by their keys.
+    fn fields_of(value: &Value) -> Value {
+        let fields = value.as_object().into_iter().flatten();
+        Value::Object(fields.map(|(name, value)| (format!("f:{name}"), fields_of(value))).collect())
+    }
+
+    fn applied(spec: &Value, extra: &Value) -> Value {
+        let mut live = json!({"spec": spec, "metadata": {"managedFields": [
+            {"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsV1": fields_of(&json!({"spec": spec}))},
+        ]}});
+        if let (Some(live), Some(extra)) = (live["spec"].as_object_mut(), extra.as_object()) {
+            for (name, value) in extra {
+                live.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        live
+    }
+
+    fn leaves(value: &Value, at: &str) -> Vec<String> {
+        match value.as_object().filter(|fields| !fields.is_empty()) {
+            Some(fields) => {
+                fields.iter().flat_map(|(name, value)| leaves(value, &format!("{at}/{name}"))).collect()
+            }
+            None => vec![at.to_owned()],
+        }
+    }
+
+    fn documents() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            (0..9_i64).prop_map(Value::from),
+            "[a-z]{1,3}".prop_map(Value::from),
+        ];
+        let level = |inner: BoxedStrategy<Value>| {
+            proptest::collection::btree_map("[a-d]", inner, 1..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect()))
+        };
+        let inner = leaf.prop_recursive(3, 12, 3, move |inner| level(inner.boxed()));
+        proptest::collection::btree_map("[a-d]", inner, 1..4)
+            .prop_map(|fields| Value::Object(fields.into_iter().collect()))
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_applied_is_settled_until_any_of_it_changes(
+            spec in documents(), extra in documents(), pick in any::<proptest::sample::Index>(),
+        ) {
+            let wanted = |spec: &Value| json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}, "spec": spec});
+            let live = applied(&spec, &extra);
+            prop_assert!(is_settled(&wanted(&spec), &live, "m"));
+            let all = leaves(&spec, "");
+            let leaf = pick.get(&all);
+            let mut drifted = live.clone();
+            *drifted["spec"].pointer_mut(leaf).unwrap() = json!("another");
+            prop_assert!(!is_settled(&wanted(&spec), &drifted, "m"), "changed {leaf}");
+            let mut less = spec.clone();
+            let (parent, name) = leaf.rsplit_once('/').unwrap();
+            less.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
+            prop_assert!(!is_settled(&wanted(&less), &live, "m"), "no longer wants {leaf}");
+            let mut more = spec.clone();
+            more.as_object_mut().unwrap().insert("new".into(), json!(1));
+            prop_assert!(!is_settled(&wanted(&more), &live, "m"));
         }
     }
 }

@@ -131,7 +131,7 @@ impl Hub {
 
     fn next_revision(&mut self) -> Option<String> {
         self.revision += 1;
-        self.now = self.now + SignedDuration::from_secs(1);
+        self.now += SignedDuration::from_secs(1);
         Some(self.revision.to_string())
     }
 
