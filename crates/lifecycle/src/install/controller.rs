@@ -391,14 +391,9 @@ async fn visit(client: &Client, ground: &Mutex<Ground>, key: &Key) -> Result<(),
             let theirs = |field: Field| object.as_ref().is_some_and(|object| is_set_by_others(object, field));
             let body = wished(key, &wish, owner.as_ref(), theirs);
             let parameters = PatchParams::apply(FIELD_MANAGER);
-            let written = match api.patch(&key.addon, &parameters, &Patch::Apply(&body)).await {
-                // Somebody has set a field since it was last seen: theirs it is.
-                Err(kube::Error::Api(status)) if status.is_conflict() => {
-                    let body = wished(key, &wish, owner.as_ref(), |_| true);
-                    api.patch(&key.addon, &parameters, &Patch::Apply(&body)).await
-                }
-                outcome => outcome,
-            };
+            // Where somebody has set a field since it was last seen, this is refused, and tried again when it is known
+            // which field is theirs: to leave out another one would take that away.
+            let written = api.patch(&key.addon, &parameters, &Patch::Apply(&body)).await;
             match written {
                 Ok(written) => drop(ground.lock().observe(written)),
                 Err(source) => return Err(failed("applying", key, source)),
