@@ -1,35 +1,34 @@
-//! `bellwether run agent`: the controllers of one cluster of real Kubernetes, and what they say of themselves.
+//! `bellwether run agent`: the controllers of one cluster of real Kubernetes, and those that serve its hub.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use bellwether_agent::{Agent, ClusterName, HubHash};
 use bellwether_api::addons_managed::AddonInstance;
-use bellwether_clock::SystemClock;
-use bellwether_runtime::{Context, Election, Health, Leadership, Metrics, Shutdown, http};
 use clap::Args;
-use kube::api::{Api, ListParams};
-use tokio::net::TcpListener;
 
 use crate::cli::TargetArgs;
-use crate::controllers::ControllerArgs;
-use crate::signals::StopSignals;
+use crate::controllers::{HeartbeatArgs, Selection};
+use crate::role::Role;
 use crate::target::Target;
 
-/// How long a clean stop may take.
-const STOP: Duration = Duration::from_secs(5);
-/// How long the first answer may take.
-const FIRST_ANSWER: Duration = Duration::from_secs(15);
-/// The lease by which copies of the agent agree on one.
-const LEASE: &str = "bellwether-agent";
+/// How the agent is called in the records that it leaves on its cluster.
+const AGENT_ID: &str = "bellwether";
+/// What a cluster is called that nobody has named.
+const UNNAMED: &str = "local";
 
-/// Run the controllers of a spoke: the Addon controller and the heartbeat checker.
+/// Run the controllers of a cluster; with --hub-kubeconfig, also those that make it a spoke of a hub.
+///
+/// On its own, a cluster has the Addon controller and the heartbeat checker. As a spoke it also gets what the hub's
+/// ManifestWorks ask for, says on the hub that it is alive, and which of its add-ons beat. The hub knows it by a
+/// ManagedCluster of the name that --cluster-name gives, and lets it in by the roles in deploy/hub/spoke-agent.yaml.
 ///
 /// The cluster needs our definitions: `bellwether crds --install`. Of several copies one acts and the others stand by,
 /// by a Lease in the namespace of the context (in a pod: its own namespace).
 ///
 ///   bellwether run agent --context spoke-1
+///   bellwether run agent --hub-kubeconfig hub.kubeconfig --cluster-name spoke-1
 ///   bellwether run agent --controllers heartbeat-checker --timeout-multiplier 5
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
@@ -37,16 +36,34 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     target: TargetArgs,
 
+    /// The kubeconfig by which the agent uses its hub. Without it there is no hub.
+    #[arg(long, value_name = "FILE", requires = "cluster_name")]
+    hub_kubeconfig: Option<PathBuf>,
+
+    /// The name of the cluster: of its ManagedCluster on the hub, and in logs and metrics. Without it: local.
+    #[arg(long, value_name = "NAME")]
+    cluster_name: Option<ClusterName>,
+
+    /// Which controllers run: all but some (-addon-controller), or some alone (heartbeat-checker). There are
+    /// addon-controller, which provides what Addons ask for, and heartbeat-checker, which notices add-ons that fall
+    /// silent; and for a hub work-agent, which brings the objects of ManifestWorks, cluster-lease, which says that the
+    /// cluster is alive, and heartbeat-mirror, which says which of its add-ons beat.
+    #[arg(
+        long,
+        value_name = "[+|-]NAME,…",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        value_parser = Selection::of_agent
+    )]
+    controllers: Selection,
+
     #[command(flatten)]
-    controllers: ControllerArgs,
+    heartbeats: HeartbeatArgs,
 
     /// Where plain HTTP listens: /healthz, /readyz and /metrics. Port 0 picks a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8001")]
     listen: SocketAddr,
-
-    /// The name of the cluster in logs and metrics.
-    #[arg(long, value_name = "NAME", default_value = "local")]
-    cluster_name: String,
 
     /// Whether copies of the agent agree on one that acts. Switch it off where there is only one.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
@@ -63,74 +80,29 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: &AgentArgs) -> anyhow::Result<()> {
-    let mut stop = StopSignals::listen()?;
-    let listener = TcpListener::bind(arguments.listen).await.with_context(|| {
-        format!("cannot listen on {}; choose another address with --listen", arguments.listen)
-    })?;
+    let role = Role {
+        name: "agent",
+        listen: arguments.listen,
+        leader_election: arguments.leader_election,
+        cluster: arguments.cluster_name.as_ref().map_or(UNNAMED, ClusterName::as_str),
+    };
     let target = Target::find(&arguments.target).await?;
-    tokio::select! {
-        checked = check_definitions(&target) => checked?,
-        () = stop.next() => return Ok(()),
-    }
-    let context = context(arguments, &target);
-    arguments.controllers.start(|_| context.clone());
-    println!("The agent of {target} is up; http://{} has /readyz and /metrics.", listener.local_addr()?);
-    let routes = http::routes(context.health.clone(), context.metrics.clone());
-    tokio::spawn(async move { axum::serve(listener, routes).await });
-
-    stop.next().await;
-    eprintln!("Stopping; press Ctrl-C again to stop at once.");
-    tokio::select! {
-        _ = tokio::time::timeout(STOP, context.shutdown.finish()) => {}
-        () = stop.next() => {}
-    }
-    Ok(())
-}
-
-/// Controllers would wait for ever for kinds that nobody serves; a person had better know at once.
-async fn check_definitions(target: &Target) -> anyhow::Result<()> {
-    let instances: Api<AddonInstance> = Api::all(target.client.clone());
-    let one = ListParams::default().limit(1);
-    let listed = tokio::time::timeout(FIRST_ANSWER, instances.list(&one)).await;
-    let Ok(listed) = listed else {
-        anyhow::bail!("no answer from {target} within {FIRST_ANSWER:?}; is the cluster running?");
+    let agent = match (&arguments.hub_kubeconfig, &arguments.cluster_name) {
+        (Some(hub), Some(cluster)) => Some(known_to(hub.clone(), cluster.clone()).await?),
+        _ => None,
     };
-    match listed {
-        Ok(_) => Ok(()),
-        // By its code: a server that does not know the group answers in plain text, without a reason.
-        Err(kube::Error::Api(status)) if status.code == 404 => anyhow::bail!(
-            "{target} does not serve addoninstances.addons.managed.openshift.io; install our definitions there with \
-             `bellwether crds --install`"
-        ),
-        Err(error) => Err(target.explain("list AddonInstances", error)),
-    }
+    role.serve::<AddonInstance>(target, |context| {
+        let context_of = |_| context.clone();
+        arguments.controllers.start_everywhere(&arguments.heartbeats, context_of);
+        if let Some(agent) = &agent {
+            arguments.controllers.start_for_the_hub(agent, context_of);
+        }
+    })
+    .await
 }
 
-fn context(arguments: &AgentArgs, target: &Target) -> Context {
-    let (shutdown, health) = (Shutdown::default(), Health::default());
-    let leadership = if arguments.leader_election {
-        let election = Election {
-            namespace: target.client.default_namespace().to_owned(),
-            lease: LEASE.to_owned(),
-            candidate: candidate(),
-        };
-        Leadership::elected(target.client.clone(), election, &shutdown, &health)
-    } else {
-        Leadership::alone()
-    };
-    Context {
-        client: target.client.clone(),
-        cluster: arguments.cluster_name.as_str().into(),
-        clock: Arc::new(SystemClock),
-        leadership,
-        metrics: Metrics::default(),
-        health,
-        shutdown,
-    }
-}
-
-/// A name that no other copy has, and that says which one it is.
-fn candidate() -> String {
-    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "agent".to_owned());
-    format!("{host}-{:08x}", rand::random::<u32>())
+/// The cluster as a hub knows it.
+async fn known_to(kubeconfig: PathBuf, cluster: ClusterName) -> anyhow::Result<Agent> {
+    let hub = Target::find(&TargetArgs { kubeconfig: Some(kubeconfig), context: None }).await?;
+    Ok(Agent { hub_hash: HubHash::of(hub.address()), hub: hub.client, cluster, agent_id: AGENT_ID.into() })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
-use crate::controllers::ControllerArgs;
+use crate::controllers::{HeartbeatArgs, Selection};
 
 /// The status and rollout plane for fleets of Kubernetes clusters.
 ///
@@ -67,11 +67,13 @@ pub(crate) enum Subject {
 pub(crate) enum Role {
     /// The embedded Kubernetes API server alone.
     Apiserver(ApiserverArgs),
+    Hub(crate::hub::HubArgs),
     Agent(crate::agent::AgentArgs),
     FleetApi(crate::fleet_api::FleetApiArgs),
 }
 
-/// Run everything on this machine: a Kubernetes API for a hub and its spokes, and the fleet API, with data on local disk.
+/// Run everything on this machine: a Kubernetes API for a hub and its spokes, their controllers, and the fleet API, with
+/// data on local disk.
 ///
 /// The first start makes a CA, certificates and a kubeconfig with the contexts `hub`, `spoke-1`, … in the data
 /// directory. Every later start continues with the data that is there. Ctrl-C or SIGTERM stops cleanly.
@@ -96,11 +98,13 @@ pub(crate) struct UpArgs {
 
     /// Simulate what clusters would do that have nodes: the default. Deployments, StatefulSets and DaemonSets become
     /// available and Jobs complete, though no pod ever runs. The annotation bellwether.io/simulate on an object or on
-    /// its pod template changes its lot: fail, never, or delay=5s. The spokes are registered as clusters of the fleet.
+    /// its pod template changes its lot: fail, never, or delay=5s. The spokes are registered as clusters of the fleet,
+    /// and have an add-on, helloworld, in two versions: see `bellwether addon status`.
     #[arg(long, overrides_with = "no_demo")]
     pub(crate) demo: bool,
 
-    /// Leave out the simulation: the status of a workload is what its clients write, and the fleet is empty at first.
+    /// Leave out the simulation: the status of a workload is what its clients write, and the fleet is empty at first and
+    /// has no add-on. The spokes are joined to the hub all the same.
     #[arg(long)]
     pub(crate) no_demo: bool,
 
@@ -108,8 +112,20 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) simulate_delay: Duration,
 
+    /// Which controllers run: all but some (-addon-controller), or some alone (heartbeat-checker). There are those of a
+    /// hub and those of an agent; `bellwether run hub --help` and `bellwether run agent --help` say what each is for.
+    #[arg(
+        long,
+        value_name = "[+|-]NAME,…",
+        allow_hyphen_values = true,
+        default_value = "",
+        hide_default_value = true,
+        value_parser = Selection::of_all
+    )]
+    pub(crate) controllers: Selection,
+
     #[command(flatten)]
-    pub(crate) controllers: ControllerArgs,
+    pub(crate) heartbeats: HeartbeatArgs,
 
     #[command(flatten)]
     pub(crate) fleet: crate::fleet_api::CommonArgs,

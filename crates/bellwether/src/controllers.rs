@@ -1,29 +1,63 @@
-//! The controllers that run on every cluster, on spokes by `run agent` and everywhere by `up`: which of them, and how.
+//! The controllers by name: where each of them runs, which of them are chosen, and how they are started.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
-use std::str::FromStr;
 
+use bellwether_agent::{Agent, lease, mirror, work};
 use bellwether_heartbeat::addon::{Addons, MirrorTimeouts, Operators};
 use bellwether_heartbeat::checker;
-use bellwether_runtime::{Context, Reconciler as _};
+use bellwether_lifecycle::clusters::{self, ClusterSetBindings, ClusterSets, Clusters};
+use bellwether_lifecycle::placement::{self, Placements};
+use bellwether_lifecycle::{addon, install};
+use bellwether_runtime::{Context, Reconciler as _, run};
 use clap::Args;
 
-/// A controller that runs on every cluster.
+/// A controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Controller {
     Addon,
     HeartbeatChecker,
+    Work,
+    ClusterLease,
+    HeartbeatMirror,
+    Cluster,
+    ClusterSet,
+    ClusterSetBinding,
+    Placement,
+    AddonInstall,
+    AddonLifecycle,
 }
 
-impl Controller {
-    pub(crate) const ALL: [Controller; 2] = [Controller::Addon, Controller::HeartbeatChecker];
+/// Those that run on every cluster, the hub of `up` too.
+pub(crate) const EVERYWHERE: &[Controller] = &[Controller::Addon, Controller::HeartbeatChecker];
+/// Those that run on a cluster for its hub.
+pub(crate) const FOR_THE_HUB: &[Controller] =
+    &[Controller::Work, Controller::ClusterLease, Controller::HeartbeatMirror];
+/// Those that run on a hub.
+pub(crate) const ON_THE_HUB: &[Controller] = &[
+    Controller::Cluster,
+    Controller::ClusterSet,
+    Controller::ClusterSetBinding,
+    Controller::Placement,
+    Controller::AddonInstall,
+    Controller::AddonLifecycle,
+];
 
+impl Controller {
     /// Its name in flags, logs and metrics, and as an identity.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Controller::Addon => Addons::NAME,
-            Controller::HeartbeatChecker => checker::NAME,
+            Self::Addon => Addons::NAME,
+            Self::HeartbeatChecker => checker::NAME,
+            Self::Work => work::NAME,
+            Self::ClusterLease => lease::NAME,
+            Self::HeartbeatMirror => mirror::NAME,
+            Self::Cluster => clusters::CLUSTERS,
+            Self::ClusterSet => clusters::CLUSTER_SETS,
+            Self::ClusterSetBinding => clusters::CLUSTER_SET_BINDINGS,
+            Self::Placement => placement::NAME,
+            Self::AddonInstall => install::NAME,
+            Self::AddonLifecycle => addon::NAME,
         }
     }
 }
@@ -32,55 +66,116 @@ impl Controller {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selection(BTreeSet<Controller>);
 
-impl Default for Selection {
-    fn default() -> Self {
-        Self(Controller::ALL.into())
+impl Selection {
+    /// Of those of `up`.
+    pub(crate) fn of_all(text: &str) -> Result<Self, String> {
+        Self::parse(text, &[EVERYWHERE, FOR_THE_HUB, ON_THE_HUB].concat())
     }
-}
 
-impl FromStr for Selection {
-    type Err = String;
+    /// Of those of an agent.
+    pub(crate) fn of_agent(text: &str) -> Result<Self, String> {
+        Self::parse(text, &[EVERYWHERE, FOR_THE_HUB].concat())
+    }
+
+    /// Of those of a hub.
+    pub(crate) fn of_hub(text: &str) -> Result<Self, String> {
+        Self::parse(text, ON_THE_HUB)
+    }
 
     /// `-a` leaves one out of all, `+a` keeps it in; `a,b` are these alone.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn parse(text: &str, all: &[Controller]) -> Result<Self, String> {
         let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
         let alone = words.iter().any(|word| !word.starts_with(['+', '-']));
-        let mut chosen = if alone { BTreeSet::new() } else { Self::default().0 };
+        let mut chosen = if alone { BTreeSet::new() } else { all.iter().copied().collect() };
         for word in words {
             let (keep, name) = match word.strip_prefix('-') {
                 Some(name) => (false, name),
                 None => (true, word.strip_prefix('+').unwrap_or(word)),
             };
-            let known = Controller::ALL.into_iter().find(|controller| controller.name() == name);
+            let known = all.iter().find(|controller| controller.name() == name);
             let controller = known.ok_or_else(|| {
-                let names = Controller::ALL.map(Controller::name).join(", ");
-                format!("there is no controller {name:?}; there are: {names}")
+                let names: Vec<&str> = all.iter().map(|controller| controller.name()).collect();
+                format!("there is no controller {name:?} here; there are: {}", names.join(", "))
             })?;
             if keep {
-                chosen.insert(controller);
+                chosen.insert(*controller);
             } else {
-                chosen.remove(&controller);
+                chosen.remove(controller);
             }
         }
         Ok(Self(chosen))
     }
+
+    /// Starts the chosen of [`EVERYWHERE`] on a cluster, each as itself, until the shutdown of the context that it is
+    /// given.
+    pub(crate) fn start_everywhere(
+        &self,
+        heartbeats: &HeartbeatArgs,
+        context_of: impl Fn(Controller) -> Context,
+    ) {
+        for controller in &self.0 {
+            let context = || context_of(*controller);
+            match controller {
+                Controller::Addon => {
+                    let context = context();
+                    let addons = Addons::new(&context, heartbeats.mirror());
+                    let operators = Operators::new(&context);
+                    let shutdown = context.shutdown.clone();
+                    shutdown.spawn(run(operators, context.clone()));
+                    shutdown.spawn(run(addons, context));
+                }
+                Controller::HeartbeatChecker => {
+                    spawn(context(), |context| checker::run(context, heartbeats.checker()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Starts the chosen of [`FOR_THE_HUB`] on a cluster.
+    pub(crate) fn start_for_the_hub(&self, agent: &Agent, context_of: impl Fn(Controller) -> Context) {
+        for controller in &self.0 {
+            let context = || context_of(*controller);
+            let agent = || agent.clone();
+            match controller {
+                Controller::Work => spawn(context(), |context| work::run(agent(), context)),
+                Controller::ClusterLease => spawn(context(), |context| lease::run(agent(), context)),
+                Controller::HeartbeatMirror => spawn(context(), |context| mirror::run(agent(), context)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Starts the chosen of [`ON_THE_HUB`].
+    pub(crate) fn start_on_the_hub(&self, context_of: impl Fn(Controller) -> Context) {
+        for controller in &self.0 {
+            let context = || context_of(*controller);
+            match controller {
+                Controller::Cluster => spawn(context(), |context| run(Clusters::new(&context), context)),
+                Controller::ClusterSet => {
+                    spawn(context(), |context| run(ClusterSets::new(&context), context))
+                }
+                Controller::ClusterSetBinding => {
+                    spawn(context(), |context| run(ClusterSetBindings::new(&context), context));
+                }
+                Controller::Placement => spawn(context(), |context| run(Placements::new(&context), context)),
+                Controller::AddonInstall => spawn(context(), install::run),
+                Controller::AddonLifecycle => spawn(context(), addon::run),
+                _ => {}
+            }
+        }
+    }
 }
 
-/// Which controllers run, and how they judge.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ControllerArgs {
-    /// Which controllers run: all but some (-addon-controller), or some alone (heartbeat-checker). There are
-    /// addon-controller, which provides what Addons ask for, and heartbeat-checker, which notices add-ons that fall
-    /// silent.
-    #[arg(
-        long,
-        value_name = "[+|-]NAME,…",
-        allow_hyphen_values = true,
-        default_value = "",
-        hide_default_value = true
-    )]
-    controllers: Selection,
+/// Runs a controller until the shutdown of its context.
+fn spawn<F: Future<Output = ()> + Send + 'static>(context: Context, run: impl FnOnce(Context) -> F) {
+    let shutdown = context.shutdown.clone();
+    shutdown.spawn(run(context));
+}
 
+/// How the controllers of add-ons on a cluster judge them.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HeartbeatArgs {
     /// After how many periods without a heartbeat an add-on counts as silent.
     #[arg(long, value_name = "N", default_value_t = checker::Settings::default().timeout_multiplier, value_parser = multiplier)]
     timeout_multiplier: NonZeroU32,
@@ -100,24 +195,7 @@ fn multiplier(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| "it is a whole number from 1 on".to_owned())
 }
 
-impl ControllerArgs {
-    /// Starts the controllers of a cluster, each as itself, until the shutdown of the context that it is given.
-    pub(crate) fn start(&self, context_of: impl Fn(Controller) -> Context) {
-        for controller in &self.controllers.0 {
-            let context = context_of(*controller);
-            let shutdown = context.shutdown.clone();
-            match controller {
-                Controller::Addon => {
-                    let addons = Addons::new(&context, self.mirror());
-                    let operators = Operators::new(&context);
-                    shutdown.spawn(bellwether_runtime::run(operators, context.clone()));
-                    shutdown.spawn(bellwether_runtime::run(addons, context));
-                }
-                Controller::HeartbeatChecker => shutdown.spawn(checker::run(context, self.checker())),
-            }
-        }
-    }
-
+impl HeartbeatArgs {
     fn mirror(&self) -> MirrorTimeouts {
         if self.mirror_timeouts { MirrorTimeouts::On } else { MirrorTimeouts::Off }
     }
@@ -140,22 +218,25 @@ mod tests {
 
     #[test]
     fn a_selection_is_all_but_some_or_some_alone() {
-        use Controller::{Addon, HeartbeatChecker};
+        use Controller::{Addon, ClusterLease, HeartbeatChecker, HeartbeatMirror, Work};
         let rows: [(&str, &[Controller]); 6] = [
-            ("", &[Addon, HeartbeatChecker]),
-            ("-addon-controller", &[HeartbeatChecker]),
-            ("+addon-controller,-heartbeat-checker", &[Addon]),
+            ("", &[Addon, HeartbeatChecker, Work, ClusterLease, HeartbeatMirror]),
+            ("-addon-controller", &[HeartbeatChecker, Work, ClusterLease, HeartbeatMirror]),
+            ("+addon-controller,-heartbeat-checker,-heartbeat-mirror", &[Addon, Work, ClusterLease]),
             ("heartbeat-checker", &[HeartbeatChecker]),
             ("heartbeat-checker, addon-controller", &[Addon, HeartbeatChecker]),
-            ("-addon-controller,-heartbeat-checker", &[]),
+            ("-addon-controller,-heartbeat-checker,-work-agent,-cluster-lease,-heartbeat-mirror", &[]),
         ];
         for (text, wanted) in rows {
-            assert_eq!(text.parse(), Ok(Selection(wanted.iter().copied().collect())), "{text}");
+            assert_eq!(Selection::of_agent(text), Ok(Selection(wanted.iter().copied().collect())), "{text}");
         }
-        let refused = "-checker".parse::<Selection>();
+        let refused = Selection::of_agent("-placement-controller");
+        let names = "addon-controller, heartbeat-checker, work-agent, cluster-lease, heartbeat-mirror";
         assert_eq!(
             refused,
-            Err("there is no controller \"checker\"; there are: addon-controller, heartbeat-checker".into())
+            Err(format!("there is no controller \"placement-controller\" here; there are: {names}"))
         );
+        let all = Selection::of_all("").map(|selection| selection.0.len());
+        assert_eq!((all, Selection::of_hub("").map(|selection| selection.0.len())), (Ok(11), Ok(6)));
     }
 }

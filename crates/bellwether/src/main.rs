@@ -9,11 +9,12 @@ mod endpoints;
 mod fleet;
 mod fleet_api;
 mod heartbeat;
+mod hub;
 mod kubeconfig;
 mod logging;
 mod outcome;
 mod output;
-mod rights;
+mod role;
 mod signals;
 mod target;
 mod up;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         }
         cli::Command::Bench { subject: cli::Subject::Fleet(arguments) } => bench::fleet::run(&arguments),
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
+        cli::Command::Run { role: cli::Role::Hub(arguments) } => hub::run(&arguments),
         cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),
         cli::Command::Run { role: cli::Role::FleetApi(arguments) } => fleet_api::run(&arguments),
     };

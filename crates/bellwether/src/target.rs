@@ -71,6 +71,11 @@ impl Target {
         Ok(Self { client, address, source: source.to_string() })
     }
 
+    /// The address of its API.
+    pub(crate) fn address(&self) -> &str {
+        self.address.trim_end_matches('/')
+    }
+
     /// Puts a failed request in words: whether there was an answer at all is what a person needs to know first.
     pub(crate) fn explain(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
         match error {
@@ -83,7 +88,7 @@ impl Target {
 
 impl std::fmt::Display for Target {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} (from {})", self.address.trim_end_matches('/'), self.source)
+        write!(formatter, "{} (from {})", self.address(), self.source)
     }
 }
 

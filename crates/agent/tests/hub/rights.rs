@@ -11,7 +11,7 @@ use crate::stage::Stage;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ON_THE_HUB: &str = include_str!("../../../../deploy/hub/spoke-agent.yaml");
-const ON_THE_CLUSTER: &str = include_str!("../../../../deploy/agent/rbac-work.yaml");
+const ON_THE_CLUSTER: &str = include_str!("../../../../deploy/spoke/rbac.yaml");
 
 /// The same client, for somebody else.
 fn as_user(client: kube::Client, user: &str) -> kube::Client {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::fleet::Fleet;
 
-const RIGHTS: &str = include_str!("../../../../deploy/hub/rbac.yaml");
+const RIGHTS: &str = include_str!("../../../../deploy/hub/roles.yaml");
 const FIRST: [(&str, &str); 2] = [
     (install::NAME, "/apis/addon.open-cluster-management.io/v1alpha1/managedclusteraddons"),
     (addon::NAME, "/apis/work.open-cluster-management.io/v1/manifestworks"),

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::clusters::UNREACHABLE;
 use crate::stage::Stage;
 
-const RIGHTS: &str = include_str!("../../../../deploy/hub/rbac.yaml");
+const RIGHTS: &str = include_str!("../../../../deploy/hub/roles.yaml");
 const FIRST: [(&str, &str); 4] = [
     (clusters::CLUSTERS, "/apis/cluster.open-cluster-management.io/v1/managedclusters"),
     (clusters::CLUSTER_SETS, "/apis/cluster.open-cluster-management.io/v1beta2/managedclustersets"),

@@ -1,5 +1,9 @@
 //! `bellwether up` and `bellwether run apiserver`: bind, open, serve, say so, and stop cleanly.
 
+mod join;
+mod objects;
+mod rights;
+
 use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -9,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use axum::Router;
+use bellwether_agent::{Agent, HubHash};
 use bellwether_api::{Definition, Place};
 use bellwether_apiserver::pki::Pki;
 use bellwether_apiserver::{ApiServer, HUB, Identity, SigningKey, TlsSettings};
@@ -26,12 +31,11 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cli::{ApiserverArgs, UpArgs};
-use crate::controllers::{Controller, ControllerArgs};
+use crate::controllers::{Controller, EVERYWHERE, FOR_THE_HUB, HeartbeatArgs, ON_THE_HUB, Selection};
 use crate::crds;
 use crate::endpoints::{Addresses, Endpoints};
 use crate::fleet_api::{Database, serve_until_end};
 use crate::kubeconfig;
-use crate::rights;
 use crate::signals::StopSignals;
 use crate::target::Target;
 
@@ -44,6 +48,8 @@ const REGISTRAR: &str = "bellwether-up@local";
 /// Who brings our definitions to the clusters, and who makes workloads ready.
 const INSTALLER: &str = "definition-installer";
 const SIMULATOR: &str = "workload-simulator";
+/// How agents are called in the records that they leave on their clusters.
+const AGENT_ID: &str = "bellwether-up";
 /// How many clusters are set up at the same time.
 const AT_ONCE: usize = 16;
 
@@ -54,8 +60,14 @@ struct Plan {
     http: Option<SocketAddr>,
     clusters: Vec<String>,
     simulation: Option<Simulation>,
-    controllers: Option<ControllerArgs>,
+    controllers: Option<Controllers>,
     fleet: Option<Config>,
+}
+
+/// Which controllers run, and how they judge.
+struct Controllers {
+    chosen: Selection,
+    heartbeats: HeartbeatArgs,
 }
 
 /// How workloads are simulated on every cluster.
@@ -86,7 +98,7 @@ pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
         http: Some(arguments.http),
         clusters,
         simulation: (!arguments.no_demo).then_some(Simulation { delay: arguments.simulate_delay }),
-        controllers: Some(arguments.controllers),
+        controllers: Some(Controllers { chosen: arguments.controllers, heartbeats: arguments.heartbeats }),
         fleet: Some(Config { vocabulary: arguments.fleet.vocabulary(), ..Config::default() }),
     })
 }
@@ -177,6 +189,11 @@ async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
         plan.simulation.map(|simulation| simulation.start(&server, &plan.clusters)).unwrap_or_default();
     let process = Process::of(&server);
     if let Some(controllers) = &plan.controllers {
+        provide_definitions(&server, &plan.clusters).await?;
+        join::join(&server, &plan.clusters).await?;
+        if demo {
+            join::bring_samples(&server, &plan.clusters).await?;
+        }
         process.run_controllers(&server, &plan.clusters, controllers).await?;
     }
     kubeconfig::write(&dir.join("kubeconfig"), &url, &plan.clusters, &pki)?;
@@ -208,11 +225,16 @@ async fn give_rights(plan: &Plan, server: &ApiServer, url: &str, pki: &Pki) -> a
     if plan.controllers.is_none() {
         return Ok(());
     }
-    let mut holders = Controller::ALL.map(Controller::name).to_vec();
-    holders.push(INSTALLER);
-    holders.extend(plan.simulation.as_ref().map(|_| SIMULATOR));
-    let clusters = std::iter::once(HUB).chain(plan.clusters.iter().map(String::as_str));
-    let given = clusters.map(|cluster| rights::provide(server, cluster, &holders));
+    let holders = |here: &[Controller]| {
+        let names = EVERYWHERE.iter().chain(here).map(|controller| controller.name());
+        let simulator = plan.simulation.as_ref().map(|_| SIMULATOR);
+        names.chain([INSTALLER]).chain(simulator).collect::<Vec<_>>()
+    };
+    let (on_hub, on_spoke) = (holders(ON_THE_HUB), holders(FOR_THE_HUB));
+    let spokes = plan.clusters.iter().map(|spoke| (spoke.as_str(), &on_spoke));
+    let given = std::iter::once((HUB, &on_hub))
+        .chain(spokes)
+        .map(|(cluster, holders)| rights::provide(server, cluster, holders));
     futures::stream::iter(given).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     let dir = plan.data_dir.as_path();
     create_private(&dir.join("agents"))?;
@@ -259,17 +281,27 @@ impl Process {
         Ok(routes)
     }
 
-    /// Brings our definitions to the hub and every spoke, and starts the controllers there. They are under way when
-    /// this returns, so that the first thing a person does finds them at work.
+    /// Starts the controllers of the hub and of every spoke. They are under way when this returns, so that the first
+    /// thing a person does finds them at work.
     async fn run_controllers(
         &self,
         server: &ApiServer,
         spokes: &[String],
-        controllers: &ControllerArgs,
+        controllers: &Controllers,
     ) -> anyhow::Result<()> {
-        let names = std::iter::once(HUB).chain(spokes.iter().map(String::as_str));
-        let ready = names.map(|name| self.run_controllers_of(server, name, controllers));
-        futures::stream::iter(ready).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
+        let Controllers { chosen, heartbeats } = controllers;
+        chosen.start_everywhere(heartbeats, self.context_on(server, HUB));
+        chosen.start_on_the_hub(self.context_on(server, HUB));
+        for spoke in spokes {
+            let agent = Agent {
+                hub: server.client(HUB, rights::agent(spoke)),
+                cluster: spoke.parse()?,
+                hub_hash: HubHash::of(HUB),
+                agent_id: AGENT_ID.into(),
+            };
+            chosen.start_everywhere(heartbeats, self.context_on(server, spoke));
+            chosen.start_for_the_hub(&agent, self.context_on(server, spoke));
+        }
         let well = async {
             while !self.health.troubles().is_empty() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -280,19 +312,9 @@ impl Process {
         Ok(())
     }
 
-    async fn run_controllers_of(
-        &self,
-        server: &ApiServer,
-        cluster: &str,
-        controllers: &ControllerArgs,
-    ) -> anyhow::Result<()> {
-        let definitions: Vec<Definition> = bellwether_api::crds()
-            .into_iter()
-            .filter(|definition| belongs(definition.place, cluster))
-            .collect();
-        let installer = server.client(cluster, Identity::controller(INSTALLER));
-        crds::provide(&Target::in_process(installer, cluster), &definitions).await?;
-        controllers.start(|controller| Context {
+    /// What each controller of a cluster is given.
+    fn context_on(&self, server: &ApiServer, cluster: &str) -> impl Fn(Controller) -> Context {
+        move |controller| Context {
             client: server.client(cluster, Identity::controller(controller.name())),
             cluster: cluster.into(),
             clock: Arc::new(SystemClock),
@@ -300,9 +322,22 @@ impl Process {
             metrics: self.metrics.clone(),
             health: self.health.clone(),
             shutdown: self.shutdown.clone(),
-        });
-        Ok(())
+        }
     }
+}
+
+/// Brings our definitions to the hub and every spoke.
+async fn provide_definitions(server: &ApiServer, spokes: &[String]) -> anyhow::Result<()> {
+    let names = std::iter::once(HUB).chain(spokes.iter().map(String::as_str));
+    let provided = names.map(|cluster| async move {
+        let definitions: Vec<Definition> = bellwether_api::crds()
+            .into_iter()
+            .filter(|definition| belongs(definition.place, cluster))
+            .collect();
+        let installer = server.client(cluster, Identity::controller(INSTALLER));
+        crds::provide(&Target::in_process(installer, cluster), &definitions).await
+    });
+    futures::stream::iter(provided).buffer_unordered(AT_ONCE).try_collect().await
 }
 
 fn belongs(place: Place, cluster: &str) -> bool {

@@ -6,24 +6,23 @@ use std::path::Path;
 use anyhow::Context as _;
 use bellwether_apiserver::pki::Pki;
 use bellwether_apiserver::{ApiServer, HUB, Identity};
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
+use super::objects::{US, Wanted, read};
 use crate::kubeconfig;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// Who sets up the rights, as a field manager.
-const US: &str = "bellwether-up";
 /// The group of the agents of all spokes.
 const AGENTS: &str = "bellwether:agents";
 /// The role of an agent on the hub.
 const SPOKE_AGENT: &str = "bellwether:spoke-agent";
 
 /// Roles by where they are written down; those that other files bind are bound there.
-const ROLES: [&str; 3] = [
-    include_str!("../../../deploy/agent/rbac.yaml"),
-    include_str!("../../../deploy/hub/spoke-agent.yaml"),
+const ROLES: [&str; 5] = [
+    include_str!("../../../../deploy/agent/rbac.yaml"),
+    include_str!("../../../../deploy/spoke/rbac.yaml"),
+    include_str!("../../../../deploy/hub/roles.yaml"),
+    include_str!("../../../../deploy/hub/spoke-agent.yaml"),
     include_str!("rights.yaml"),
 ];
 
@@ -48,10 +47,14 @@ pub(crate) async fn admit_agent(
     pki: &Pki,
 ) -> anyhow::Result<()> {
     let client = server.client(HUB, Identity::master(US));
-    let user = format!("bellwether:agent:{spoke}");
+    let user = agent(spoke).user;
     apply(&client, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": spoke}})).await?;
     apply(&client, &role(SPOKE_AGENT)?).await?;
     apply(&client, &binding("RoleBinding", SPOKE_AGENT, Some(spoke), SPOKE_AGENT, &user)).await?;
+    let own = own_cluster(spoke);
+    let name = format!("{SPOKE_AGENT}:{spoke}");
+    apply(&client, &own).await?;
+    apply(&client, &binding("ClusterRoleBinding", &name, None, &name, &user)).await?;
     let credential = pki
         .client(&dir.join("pki"), &format!("agent-{spoke}"), &user, AGENTS)
         .with_context(|| format!("cannot make a credential for the agent of {spoke}"))?;
@@ -59,13 +62,34 @@ pub(crate) async fn admit_agent(
     kubeconfig::write_one(&path, url, &user, Some(spoke), pki, &credential)
 }
 
+/// The agent of a spoke, on the hub.
+pub(crate) fn agent(spoke: &str) -> Identity {
+    Identity::user(format!("bellwether:agent:{spoke}")).with_group(AGENTS)
+}
+
+/// What the agent of a spoke may do with its own ManagedCluster, which is in no namespace: the role that
+/// `deploy/hub/spoke-agent.yaml` has as a template.
+fn own_cluster(spoke: &str) -> Value {
+    let rule = |resource: &str, verb: &str| {
+        json!({"apiGroups": ["cluster.open-cluster-management.io"], "resources": [resource],
+            "resourceNames": [spoke], "verbs": [verb]})
+    };
+    json!({
+        "apiVersion": format!("{GROUP}/v1"),
+        "kind": "ClusterRole",
+        "metadata": {"name": format!("{SPOKE_AGENT}:{spoke}")},
+        "rules": [rule("managedclusters", "get"), rule("managedclusters/status", "patch")],
+    })
+}
+
 /// A role of ours, by its name.
 fn role(name: &str) -> anyhow::Result<Value> {
-    for document in ROLES.iter().flat_map(|text| text.split("\n---\n")) {
-        let object: Value = serde_saphyr::from_str(document).context("a role of ours cannot be read")?;
-        let is = |path: &str, text: &str| object.pointer(path).and_then(Value::as_str) == Some(text);
-        if is("/kind", "ClusterRole") && is("/metadata/name", name) {
-            return Ok(object);
+    for file in ROLES {
+        for object in read(file)? {
+            let is = |path: &str, text: &str| object.pointer(path).and_then(Value::as_str) == Some(text);
+            if is("/kind", "ClusterRole") && is("/metadata/name", name) {
+                return Ok(object);
+            }
         }
     }
     anyhow::bail!("there is no role {name}")
@@ -87,33 +111,25 @@ fn binding(kind: &str, name: &str, namespace: Option<&str>, role: &str, user: &s
 
 /// Makes an object what it should be; one that is so already is not written.
 async fn apply(client: &kube::Client, object: &Value) -> anyhow::Result<()> {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    let (kind, name) = (text("/kind"), text("/metadata/name"));
-    let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    let api: Api<DynamicObject> = match text("/metadata/namespace") {
-        "" => Api::all_with(client.clone(), &resource),
-        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
-    };
-    let found = api.get_metadata_opt(name).await.with_context(|| format!("cannot read {kind} {name}"))?;
-    let annotations = found.and_then(|found| found.metadata.annotations).unwrap_or_default();
+    let wanted = Wanted::of(client, object);
+    let annotations = wanted.found().await?.and_then(|found| found.annotations).unwrap_or_default();
     // Somebody took it into their own hands, as with the roles that Kubernetes starts with.
     if annotations.get("rbac.authorization.kubernetes.io/autoupdate").is_some_and(|value| value == "false") {
         return Ok(());
     }
-    let applied = api.patch(name, &PatchParams::apply(US).force(), &Patch::Apply(object)).await;
-    applied.map(|_| ()).with_context(|| format!("cannot give rights by {kind} {name}"))
+    wanted.apply().await
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::Controller;
+    use crate::controllers::{EVERYWHERE, FOR_THE_HUB, ON_THE_HUB};
 
     #[test]
     fn every_controller_has_a_role() {
-        let names = Controller::ALL.map(Controller::name);
-        for name in names.into_iter().chain(["definition-installer", "workload-simulator"]) {
+        let controllers = [EVERYWHERE, FOR_THE_HUB, ON_THE_HUB].concat();
+        let names = controllers.iter().map(|controller| controller.name());
+        for name in names.chain(["definition-installer", "workload-simulator"]) {
             role(&Identity::controller(name).user).unwrap();
         }
         role(SPOKE_AGENT).unwrap();
