@@ -11,6 +11,7 @@ use crate::stage::Stage;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ON_THE_HUB: &str = include_str!("../../../../deploy/hub/spoke-agent.yaml");
+const JOINING: &str = include_str!("../../../../deploy/examples/join-cluster.yaml");
 const ON_THE_CLUSTER: &str = include_str!("../../../../deploy/spoke/rbac.yaml");
 
 /// The same client, for somebody else.
@@ -29,11 +30,14 @@ fn documents(text: &str) -> Vec<Value> {
     documents.filter(|document: &Value| document.is_object()).collect()
 }
 
-/// The objects in the comment at the end of the file, for a cluster.
-fn template(cluster: &str, user: &str) -> Vec<Value> {
-    let lines = ON_THE_HUB.lines().filter_map(|line| line.strip_prefix("#   "));
-    let text: Vec<&str> = lines.collect();
-    documents(&text.join("\n").replace("CLUSTER", cluster).replace("USER", user))
+/// The role of an agent for its own cluster, and that it has it.
+fn own_cluster(cluster: &str, user: &str) -> Vec<Value> {
+    let objects = documents(&JOINING.replace("my-cluster", cluster)).into_iter();
+    let mut own: Vec<Value> =
+        objects.filter(|object| object["kind"].as_str().unwrap().starts_with("ClusterRole")).collect();
+    let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user});
+    own[1]["subjects"] = json!([subject]);
+    own
 }
 
 async fn make(cluster: &Cluster, object: &Value) {
@@ -58,7 +62,7 @@ fn binding(kind: &str, name: &str, namespace: Option<&str>, role: &str, user: &s
 pub(crate) async fn the_rights_of_an_agent_are_enough_and_not_too_much(stage: &Stage) {
     let cluster = stage.cluster.as_str();
     let user = format!("bellwether:agent:{cluster}");
-    for object in documents(ON_THE_HUB).into_iter().chain(template(cluster, &user)) {
+    for object in documents(ON_THE_HUB).into_iter().chain(own_cluster(cluster, &user)) {
         make(&stage.hub, &object).await;
     }
     make(&stage.hub, &binding("RoleBinding", "agent", Some(cluster), "bellwether:spoke-agent", &user)).await;

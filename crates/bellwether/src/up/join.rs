@@ -12,28 +12,22 @@ use serde_json::{Value, json};
 use super::AT_ONCE;
 use super::objects::{US, Wanted, read};
 
-/// The set of all spokes, and the namespace whose placements may choose from it.
+/// The set of all spokes, and that placements may choose from it.
 const SET: &str = "default";
-const NAMESPACE: &str = "default";
+const SETS: &str = include_str!("../../../../deploy/examples/cluster-set.yaml");
 /// What tells the first spoke from the others, in the demonstration.
 const CANARY_LABEL: &str = "bellwether.io/canary";
 /// The add-on of the demonstration.
 const SAMPLES: &str = include_str!("../../../../deploy/examples/helloworld.yaml");
 
-/// Joins the spokes, in a set that the placements of one namespace may choose from. What is there already is left as it
-/// is.
+/// Joins the spokes, in a set that placements may choose from. What is there already is left as it is.
 pub(crate) async fn join(server: &ApiServer, spokes: &[String]) -> anyhow::Result<()> {
     let client = server.client(HUB, Identity::master(US));
-    let group = "cluster.open-cluster-management.io";
-    let set = json!({"apiVersion": format!("{group}/v1beta2"), "kind": "ManagedClusterSet",
-        "metadata": {"name": SET}});
-    let binding = json!({"apiVersion": format!("{group}/v1beta2"), "kind": "ManagedClusterSetBinding",
-        "metadata": {"name": SET, "namespace": NAMESPACE}, "spec": {"clusterSet": SET}});
     let clusters = spokes.iter().map(|spoke| {
-        json!({"apiVersion": format!("{group}/v1"), "kind": "ManagedCluster",
+        json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
             "metadata": {"name": spoke, "labels": {SET_LABEL: SET}}, "spec": {"hubAcceptsClient": true}})
     });
-    create_all(&client, [set, binding].into_iter().chain(clusters)).await
+    create_all(&client, read(SETS)?.into_iter().chain(clusters)).await
 }
 
 /// Brings the add-on of the demonstration, once: what a person has changed or deleted since then stays so.

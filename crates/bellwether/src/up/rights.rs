@@ -26,6 +26,9 @@ const ROLES: [&str; 5] = [
     include_str!("rights.yaml"),
 ];
 
+/// What a cluster needs to join.
+const JOINING: &str = include_str!("../../../../deploy/examples/join-cluster.yaml");
+
 /// Gives the controllers of a cluster their rights, each as itself.
 pub(crate) async fn provide(server: &ApiServer, cluster: &str, controllers: &[&str]) -> anyhow::Result<()> {
     let client = server.client(cluster, Identity::master(US));
@@ -51,7 +54,7 @@ pub(crate) async fn admit_agent(
     apply(&client, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": spoke}})).await?;
     apply(&client, &role(SPOKE_AGENT)?).await?;
     apply(&client, &binding("RoleBinding", SPOKE_AGENT, Some(spoke), SPOKE_AGENT, &user)).await?;
-    let own = own_cluster(spoke);
+    let own = own_cluster(spoke)?;
     let name = format!("{SPOKE_AGENT}:{spoke}");
     apply(&client, &own).await?;
     apply(&client, &binding("ClusterRoleBinding", &name, None, &name, &user)).await?;
@@ -67,32 +70,25 @@ pub(crate) fn agent(spoke: &str) -> Identity {
     Identity::user(format!("bellwether:agent:{spoke}")).with_group(AGENTS)
 }
 
-/// What the agent of a spoke may do with its own ManagedCluster, which is in no namespace: the role that
-/// `deploy/hub/spoke-agent.yaml` has as a template.
-fn own_cluster(spoke: &str) -> Value {
-    let rule = |resource: &str, verb: &str| {
-        json!({"apiGroups": ["cluster.open-cluster-management.io"], "resources": [resource],
-            "resourceNames": [spoke], "verbs": [verb]})
-    };
-    json!({
-        "apiVersion": format!("{GROUP}/v1"),
-        "kind": "ClusterRole",
-        "metadata": {"name": format!("{SPOKE_AGENT}:{spoke}")},
-        "rules": [rule("managedclusters", "get"), rule("managedclusters/status", "patch")],
-    })
+/// What the agent of a spoke may do with its own ManagedCluster, which is in no namespace.
+fn own_cluster(spoke: &str) -> anyhow::Result<Value> {
+    role_in(&JOINING.replace("my-cluster", spoke), &format!("{SPOKE_AGENT}:{spoke}"))?
+        .context("there is no role of a cluster's own")
 }
 
 /// A role of ours, by its name.
 fn role(name: &str) -> anyhow::Result<Value> {
     for file in ROLES {
-        for object in read(file)? {
-            let is = |path: &str, text: &str| object.pointer(path).and_then(Value::as_str) == Some(text);
-            if is("/kind", "ClusterRole") && is("/metadata/name", name) {
-                return Ok(object);
-            }
+        if let Some(role) = role_in(file, name)? {
+            return Ok(role);
         }
     }
     anyhow::bail!("there is no role {name}")
+}
+
+fn role_in(file: &str, name: &str) -> anyhow::Result<Option<Value>> {
+    let wanted = |object: &Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name;
+    Ok(read(file)?.into_iter().find(wanted))
 }
 
 fn binding(kind: &str, name: &str, namespace: Option<&str>, role: &str, user: &str) -> Value {
@@ -133,5 +129,6 @@ mod tests {
             role(&Identity::controller(name).user).unwrap();
         }
         role(SPOKE_AGENT).unwrap();
+        own_cluster("spoke-1").unwrap();
     }
 }

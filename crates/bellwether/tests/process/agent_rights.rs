@@ -1,84 +1,21 @@
 //! `bellwether run agent` on real Kubernetes: what `deploy/agent` allows is enough for it, and what
 //! `deploy/examples/heartbeat-sidecar.yaml` allows for a sidecar; and of two copies one acts.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use bellwether_testkit::{eventually, real};
+use bellwether_testkit::eventually;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
+use crate::kubernetes::Kubernetes;
 use crate::server::{Server, bellwether, run};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const LEADING: &str = r#"bellwether_leading{cluster="local",controller="addon-controller"}"#;
 
 /// How long a leader that is not heard of keeps its place, and how long it may take to notice that it is free.
 const TERM: Duration = Duration::from_secs(15);
 const ALLOWANCE: Duration = Duration::from_secs(5);
-
-/// A cluster that has our definitions, met as its administrator.
-struct Kubernetes {
-    dir: tempfile::TempDir,
-    kubeconfig: PathBuf,
-}
-
-impl Kubernetes {
-    async fn new(name: &str) -> Self {
-        let kubeconfig = real::kubeconfig(name).await;
-        let installed = run(bellwether(["crds", "--install", "--kubeconfig"]).arg(&kubeconfig));
-        assert_eq!(installed.code, Some(0), "{}", installed.stderr);
-        Self { dir: tempfile::tempdir().unwrap(), kubeconfig }
-    }
-
-    fn try_kubectl<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<String, String> {
-        let assets = std::env::var(real::ASSETS).expect("kubectl is among the assets");
-        let mut kubectl = Command::new(Path::new(&assets).join("kubectl"));
-        let ended = run(kubectl.args(arguments).arg("--kubeconfig").arg(&self.kubeconfig).current_dir(ROOT));
-        if ended.code == Some(0) { Ok(ended.stdout) } else { Err(ended.stdout + &ended.stderr) }
-    }
-
-    /// What a person types.
-    fn kubectl(&self, line: &str) -> String {
-        self.try_kubectl(line.split(' ')).unwrap_or_else(|words| panic!("kubectl {line}: {words}"))
-    }
-
-    fn apply(&self, object: &Value) {
-        let path = self.dir.path().join("object.json");
-        std::fs::write(&path, object.to_string()).unwrap();
-        self.kubectl(&format!("apply -f {}", path.display()));
-    }
-
-    /// Looks at an object until a member of it has a value.
-    async fn until(&self, object: &str, member: &str, wanted: &str) {
-        let line = format!("get {object} -o jsonpath={{{member}}}");
-        eventually(&format!("{object} has {wanted} at {member}"), || async {
-            (self.try_kubectl(line.split(' ')).is_ok_and(|found| found == wanted)).then_some(())
-        })
-        .await;
-    }
-
-    /// A kubeconfig of a ServiceAccount, in its namespace, by a token that the API server makes.
-    fn kubeconfig_of(&self, account: &str, namespace: &str) -> PathBuf {
-        let token = self.kubectl(&format!("create token {account} -n {namespace}"));
-        let mut config: Value = serde_json::from_slice(&std::fs::read(&self.kubeconfig).unwrap()).unwrap();
-        config["users"][0]["user"] = json!({"token": token.trim_end()});
-        config["contexts"][0]["context"]["namespace"] = json!(namespace);
-        let path = self.dir.path().join(format!("{account}.kubeconfig"));
-        std::fs::write(&path, config.to_string()).unwrap();
-        path
-    }
-
-    /// Whether a ServiceAccount may do something.
-    fn may(&self, account: &str, namespace: &str, what: &str) -> bool {
-        let line = format!("auth can-i {what} --as=system:serviceaccount:{namespace}:{account}");
-        let answer = self.try_kubectl(line.split(' ')).unwrap_or_else(|words| words);
-        answer.lines().any(|line| line == "yes")
-    }
-}
 
 const HEALTHY: &str = "addoninstance addon-instance -n reference-addon";
 const REASON: &str = r".status.conditions[?(@.type=='addons.managed.openshift.io/Healthy')].reason";

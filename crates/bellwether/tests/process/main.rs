@@ -18,7 +18,12 @@ mod fleet_crash;
 mod go_clients;
 mod heartbeat;
 #[cfg(feature = "real-kubernetes")]
+mod hub;
+mod join;
+#[cfg(feature = "real-kubernetes")]
 mod kubectl;
+#[cfg(feature = "real-kubernetes")]
+mod kubernetes;
 #[cfg(feature = "real-kubernetes")]
 mod masks;
 #[cfg(feature = "real-kubernetes")]
