@@ -61,6 +61,7 @@ pub(crate) enum Subject {
     Apiserver(BenchArgs),
     Heartbeat(crate::bench::heartbeat::HeartbeatArgs),
     Fleet(crate::bench::fleet::FleetArgs),
+    Lifecycle(crate::bench::lifecycle::LifecycleArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -39,6 +39,9 @@ fn main() -> ExitCode {
             bench::heartbeat::run(&arguments)
         }
         cli::Command::Bench { subject: cli::Subject::Fleet(arguments) } => bench::fleet::run(&arguments),
+        cli::Command::Bench { subject: cli::Subject::Lifecycle(arguments) } => {
+            bench::lifecycle::run(&arguments)
+        }
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
         cli::Command::Run { role: cli::Role::Hub(arguments) } => hub::run(&arguments),
         cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),

@@ -126,6 +126,18 @@ impl Connection {
     }
 }
 
+/// Gives every whole line of a stream to `read`, for as long as it lasts. The connection is held so that it does.
+pub(crate) async fn each_line(mut stream: Incoming, _held: Connection, mut read: impl FnMut(&[u8])) {
+    let mut rest = Vec::new();
+    while let Some(Ok(frame)) = stream.frame().await {
+        let Ok(bytes) = frame.into_data() else { continue };
+        rest.extend_from_slice(&bytes);
+        let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else { continue };
+        let lines: Vec<u8> = rest.drain(..=end).collect();
+        lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).for_each(&mut read);
+    }
+}
+
 async fn refused(method: &Method, path: &str, status: StatusCode, body: Incoming) -> anyhow::Error {
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let message = serde_json::from_slice::<serde_json::Value>(&body)

@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use base64::Engine as _;
 use bellwether_apiserver::pki::Pki;
 use http::Method;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::connection::{Access, Connection, Content, Credentials};
 use super::process::Process;
+use super::report::Side;
 use crate::endpoints::Addresses;
 
 /// How long a server may take to start.
@@ -36,7 +39,10 @@ pub(crate) enum Contestant {
 pub(crate) struct Contender {
     // Dropped in this order: nobody writes to the directory when it is removed.
     processes: Vec<Process>,
-    dir: TempDir,
+    _dir: TempDir,
+    /// Where it keeps its certificates and its audit log.
+    home: PathBuf,
+    address: SocketAddr,
     pub(crate) access: Access,
     /// From the start of the process to a good /readyz.
     pub(crate) ready_after: Duration,
@@ -53,13 +59,49 @@ impl Contender {
         self.processes.iter().map(Process::cpu_time).sum()
     }
 
-    /// The kubeconfig that a server of ours has left.
-    pub(crate) fn kubeconfig(&self) -> PathBuf {
-        self.dir.path().join(DATA).join("kubeconfig")
+    /// Writes a kubeconfig for somebody whom no rule restrains, known by this name in the audit log.
+    pub(crate) fn kubeconfig_of(&self, user: &str) -> anyhow::Result<PathBuf> {
+        let Credentials { ca, certificate, key } = sign(&self.home.join("pki"), user)?;
+        let encode = |pem: &str| base64::engine::general_purpose::STANDARD.encode(pem);
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": user,
+            "clusters": [{"name": user, "cluster": {
+                "server": format!("https://{}", self.address), "certificate-authority-data": encode(&ca),
+            }}],
+            "users": [{"name": user, "user": {
+                "client-certificate-data": encode(&certificate), "client-key-data": encode(&key),
+            }}],
+            "contexts": [{"name": user, "context": {"cluster": user, "user": user}}],
+        });
+        let path = self.home.join(format!("{user}.kubeconfig"));
+        std::fs::write(&path, config.to_string())?;
+        Ok(path)
+    }
+
+    /// Where a line is written for every request.
+    pub(crate) fn audit_log(&self) -> PathBuf {
+        self.home.join("audit.log")
     }
 }
 
 impl Contestant {
+    /// Ourselves, and kube-apiserver on etcd where somebody says where they are.
+    pub(crate) fn all(assets: Option<&Path>) -> anyhow::Result<Vec<(Side, Self)>> {
+        let mut contestants = vec![(Side::Ours, Self::Ours)];
+        if let Some(assets) = assets {
+            for program in ["kube-apiserver", "etcd"] {
+                anyhow::ensure!(
+                    assets.join(program).is_file(),
+                    "there is no {program} in {}: set KUBEBUILDER_ASSETS or --assets to a directory with \
+                     kube-apiserver and etcd, or leave it unset to measure bellwether alone",
+                    assets.display()
+                );
+            }
+            contestants.push((Side::Theirs, Self::Kubernetes(assets.to_owned())));
+        }
+        Ok(contestants)
+    }
+
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Ours => "bellwether",
@@ -91,7 +133,8 @@ async fn start_ours(dir: TempDir) -> anyhow::Result<Contender> {
         Credentials { ca: read("ca.crt")?, certificate: read("admin.crt")?, key: read("admin.key")? };
     let access = Access::new(address, &credentials)?;
     until_some(&mut process, async || ready(&access).await.ok()).await?;
-    Ok(Contender { processes: vec![process], dir, access, ready_after: begun.elapsed() })
+    let ready_after = begun.elapsed();
+    Ok(Contender { processes: vec![process], _dir: dir, home: data, address, access, ready_after })
 }
 
 async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Contender> {
@@ -112,8 +155,11 @@ async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Contend
     )?;
     until_some(&mut etcd, async || etcd_is_healthy(client).await.ok()).await?;
 
-    let credentials = kubernetes_certificates(dir.path())?;
-    let access = Access::new(SocketAddr::from((Ipv4Addr::LOCALHOST, secure)), &credentials)?;
+    let pki = dir.path().join("pki");
+    Pki::load_or_create(&pki, &[Ipv4Addr::LOCALHOST.into()])?;
+    let credentials = sign(&pki, "admin")?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, secure));
+    let access = Access::new(address, &credentials)?;
     // What ours writes down of every request, the other side writes down, too.
     std::fs::write(dir.path().join("audit.yaml"), AUDIT_POLICY)?;
     // Time counts from here: that etcd is up already is to the advantage of the other side.
@@ -141,18 +187,18 @@ async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Contend
     )?;
     until_some(&mut apiserver, async || ready(&access).await.ok()).await?;
     let ready_after = begun.elapsed();
-    Ok(Contender { processes: vec![apiserver, etcd], dir, access, ready_after })
+    let home = dir.path().to_owned();
+    Ok(Contender { processes: vec![apiserver, etcd], _dir: dir, home, address, access, ready_after })
 }
 
-/// Certificates for a kube-apiserver, and an administrator as it knows one.
-fn kubernetes_certificates(dir: &Path) -> anyhow::Result<Credentials> {
-    let pki = dir.join("pki");
-    let ca = Pki::load_or_create(&pki, &[Ipv4Addr::LOCALHOST.into()])?.ca;
-    let issuer_key = KeyPair::from_pem(&std::fs::read_to_string(pki.join("ca.key"))?)?;
-    let issuer = Issuer::from_ca_cert_pem(&ca, issuer_key)?;
+/// A certificate of somebody whom no rule restrains, as both servers know one.
+fn sign(pki: &Path, user: &str) -> anyhow::Result<Credentials> {
+    let read = |name: &str| std::fs::read_to_string(pki.join(name));
+    let ca = read("ca.crt")?;
+    let issuer = Issuer::from_ca_cert_pem(&ca, KeyPair::from_pem(&read("ca.key")?)?)?;
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(Vec::<String>::new())?;
-    params.distinguished_name.push(DnType::CommonName, "admin");
+    params.distinguished_name.push(DnType::CommonName, user);
     params.distinguished_name.push(DnType::OrganizationName, "system:masters");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     let certificate = params.signed_by(&key, &issuer)?.pem();
@@ -194,8 +240,19 @@ fn free_port() -> anyhow::Result<u16> {
 
 /// Makes a namespace.
 pub(crate) async fn make_namespace(connection: &mut Connection, name: &str) -> anyhow::Result<()> {
-    let body = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let body = Content::Json(body.to_string().into_bytes());
     connection.send(Method::POST, "/api/v1/namespaces", body).await?;
+    Ok(())
+}
+
+/// Defines all our kinds.
+pub(crate) async fn define_all(connection: &mut Connection) -> anyhow::Result<()> {
+    for definition in bellwether_api::crds() {
+        let body = Content::Json(json!(definition.crd).to_string().into_bytes());
+        connection
+            .send(Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
+            .await?;
+    }
     Ok(())
 }

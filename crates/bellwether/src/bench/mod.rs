@@ -6,6 +6,7 @@ mod definitions;
 mod fanout;
 pub(crate) mod fleet;
 pub(crate) mod heartbeat;
+pub(crate) mod lifecycle;
 mod load;
 mod process;
 mod report;
@@ -22,7 +23,7 @@ use connection::Access;
 use contestant::{Contender, Contestant, make_namespace};
 use fanout::{Fanout, Pace};
 use load::{Load, NAMESPACE, Until, Work, collection, fill};
-use report::{Figure, Report, Side, Unit};
+use report::{Figure, Report, Unit};
 use statistics::Latencies;
 
 /// How long an idle server may settle before its memory is read.
@@ -107,18 +108,7 @@ fn print(report: &Report, notes: &[String], output: Output) {
 
 async fn measure(arguments: &BenchArgs) -> anyhow::Result<Report> {
     let plan = Plan::of(arguments);
-    let mut contestants = vec![(Side::Ours, Contestant::Ours)];
-    if let Some(assets) = &arguments.assets {
-        for program in ["kube-apiserver", "etcd"] {
-            anyhow::ensure!(
-                assets.join(program).is_file(),
-                "there is no {program} in {}: set KUBEBUILDER_ASSETS or --assets to a directory with \
-                 kube-apiserver and etcd, or leave it unset to measure bellwether alone",
-                assets.display()
-            );
-        }
-        contestants.push((Side::Theirs, Contestant::Kubernetes(assets.clone())));
-    }
+    let contestants = Contestant::all(arguments.assets.as_deref())?;
     let progress = Progress::new(u64::from(plan.rounds) * contestants.len() as u64 * STEPS);
     let mut report = Report::default();
     for round in 1..=plan.rounds {

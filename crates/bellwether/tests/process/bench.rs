@@ -58,3 +58,25 @@ fn a_quick_run_of_heartbeats_finds_no_false_timeout() {
     assert!(figure("restart: all silence marked") > 0.0);
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "a directory was left behind");
 }
+
+#[test]
+fn a_quick_run_of_the_lifecycle_keeps_to_four_writes_and_to_none_while_nothing_changes() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = bellwether(["bench", "lifecycle", "--quick", "-o", "json"]);
+    let ended = run(command.env_remove("KUBEBUILDER_ASSETS").env("TMPDIR", scratch.path()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let figure = |label: &str| {
+        let figures = report["figures"].as_array().unwrap();
+        let found = figures.iter().find(|figure| figure["figure"] == format!("5 clusters: {label}"));
+        let found = found.unwrap_or_else(|| panic!("no {label:?} in {}", ended.stdout));
+        found["bellwether"]["median"].as_f64().unwrap()
+    };
+    for step in ["install", "upgrade"] {
+        assert!(figure(step) > 0.0, "{}", ended.stdout);
+        let writes = figure(&format!("{step}, writes for each cluster"));
+        assert!(writes > 0.0 && writes <= 4.0, "{step}: {writes}");
+    }
+    assert_eq!(figure("writes while nothing changes"), 0.0);
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "a directory was left behind");
+}

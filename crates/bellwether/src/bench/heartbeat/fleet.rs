@@ -8,16 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use bellwether_clock::whole_seconds;
 use http::Method;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::bench::connection::{Access, Connection, Content};
-use crate::bench::contestant::make_namespace;
+use crate::bench::connection::{Access, Connection, Content, each_line};
+use crate::bench::contestant::{define_all, make_namespace};
 use crate::bench::statistics::Latencies;
 
 const API: &str = "/apis/addons.managed.openshift.io/v1alpha1";
@@ -56,12 +54,7 @@ impl Fleet {
     /// Defines the kind, and lets the witness watch it.
     pub(super) async fn new(access: &Access, count: usize, period: Duration) -> anyhow::Result<Self> {
         let mut connection = access.connect().await?;
-        for definition in bellwether_api::crds() {
-            let body = Content::Json(json!(definition.crd).to_string().into_bytes());
-            connection
-                .send(Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
-                .await?;
-        }
+        define_all(&mut connection).await?;
         let now = Instant::now();
         let known = vec![Known { beat: now, stamp: Timestamp::MIN, said: Said::Nothing, since: now }; count];
         let fleet = Self {
@@ -72,7 +65,8 @@ impl Fleet {
         };
         let stream =
             connection.begin(Method::GET, &format!("{API}/addoninstances?watch=true"), Content::None).await?;
-        tokio::spawn(witness(stream, connection, fleet.known.clone(), fleet.timeouts.clone()));
+        let (known, timeouts) = (fleet.known.clone(), fleet.timeouts.clone());
+        tokio::spawn(each_line(stream, connection, move |line| note(line, &known, &timeouts)));
         Ok(fleet)
     }
 
@@ -249,30 +243,15 @@ struct Condition {
     reason: String,
 }
 
-/// Notes down what is said, for as long as the stream lasts. The connection is held so that it does.
-async fn witness(
-    mut stream: Incoming,
-    _held: Connection,
-    known: Arc<Mutex<Vec<Known>>>,
-    timeouts: Arc<AtomicUsize>,
-) {
-    let mut rest = Vec::new();
-    while let Some(Ok(frame)) = stream.frame().await {
-        let Ok(bytes) = frame.into_data() else { continue };
-        rest.extend_from_slice(&bytes);
-        let Some(end) = rest.iter().rposition(|byte| *byte == b'\n') else { continue };
-        let lines: Vec<u8> = rest.drain(..=end).collect();
-        let now = Instant::now();
-        for line in lines.split(|byte| *byte == b'\n') {
-            let Ok(event) = serde_json::from_slice::<Event>(line) else { continue };
-            let Some((number, said)) = read(&event) else { continue };
-            if let Some(known) = known.lock().get_mut(number)
-                && known.said != said
-            {
-                (known.said, known.since) = (said, now);
-                timeouts.fetch_add(usize::from(said == Said::TimedOut), Ordering::Relaxed);
-            }
-        }
+/// Notes down what is said.
+fn note(line: &[u8], known: &Mutex<Vec<Known>>, timeouts: &AtomicUsize) {
+    let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
+    let Some((number, said)) = read(&event) else { return };
+    if let Some(known) = known.lock().get_mut(number)
+        && known.said != said
+    {
+        (known.said, known.since) = (said, Instant::now());
+        timeouts.fetch_add(usize::from(said == Said::TimedOut), Ordering::Relaxed);
     }
 }
 

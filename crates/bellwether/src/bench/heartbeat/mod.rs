@@ -192,7 +192,7 @@ impl Checker {
     async fn start(server: &Contender) -> anyhow::Result<Self> {
         let dir = tempfile::Builder::new().prefix("bellwether-bench-").tempdir()?;
         let program = std::env::current_exe().context("cannot find this program")?;
-        let kubeconfig = server.kubeconfig().display().to_string();
+        let kubeconfig = server.kubeconfig_of("checker")?.display().to_string();
         let multiplier = MULTIPLIER.to_string();
         let arguments = [
             "run",
