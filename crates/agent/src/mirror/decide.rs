@@ -1,12 +1,13 @@
 //! What the hub is told of an add-on's heartbeats, from what its AddonInstances say. Pure.
 
 use bellwether_api::addon::ManagedClusterAddOn;
-use bellwether_api::addon::vocabulary::{HEARTBEAT, NAME_LABEL};
+use bellwether_api::addon::vocabulary::{HEARTBEAT, NAME_LABEL, PROGRESSING, SUCCEED};
 use bellwether_api::addons_managed::Addon;
 use bellwether_clock::whole_seconds;
 use bellwether_conditions::{Condition, ConditionSet, ConditionType, Desired, Reason, Status, shorten};
 use bellwether_heartbeat::vocabulary::instance::HEALTHY;
 use bellwether_heartbeat::vocabulary::reasons::{HEARTBEAT_TIMEOUT, RECEIVING_HEARTBEATS};
+use jiff::Timestamp;
 use kube::Resource as _;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -42,6 +43,11 @@ pub(crate) fn heartbeat_of(instance: &DynamicObject) -> Option<Condition> {
     Some(desired.since(whole_seconds(healthy.last_transition_time)))
 }
 
+/// When an instance last beat, as it says itself.
+pub(crate) fn beat_of(instance: &DynamicObject) -> Option<&str> {
+    instance.data.pointer("/status/lastHeartbeatTime").and_then(Value::as_str)
+}
+
 /// What is said of an add-on that has several instances: the worst of them, and of two that are as bad the one that has
 /// been so for longer.
 pub(crate) fn worst<'c>(all: impl Iterator<Item = &'c Condition>) -> Option<&'c Condition> {
@@ -62,26 +68,71 @@ pub(crate) struct Told {
     pub(crate) heartbeat: Option<Condition>,
     /// Whether we have said something there, which we could take back.
     pub(crate) by_us: bool,
+    /// The version that has come to the cluster; nothing while one is on its way.
+    pub(crate) applied: Option<Applied>,
+    /// Its resourceVersion.
+    pub(crate) revision: String,
+}
+
+/// An add-on whose objects have all come, as the hub knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Applied {
+    /// The generation of its ManagedClusterAddOn.
+    generation: i64,
+    /// Since when, by which two are told apart; nothing is measured by it.
+    since: Timestamp,
+}
+
+/// Whether all instances have beaten since the hub said that all was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beats {
+    Since,
+    /// Or it is not known.
+    Before,
 }
 
 impl Told {
     pub(crate) fn of(addon: &DynamicObject, manager: &str) -> Self {
+        const CHANGE: ConditionType = ConditionType::constant(PROGRESSING);
         let managers = addon.metadata.managed_fields.iter().flatten();
         let mut managers = managers.filter_map(|entry| entry.manager.as_deref());
+        let conditions = conditions(&addon.data);
+        let done = conditions.get(&CHANGE).filter(|change| change.reason.as_str() == SUCCEED);
         Self {
-            heartbeat: conditions(&addon.data).get(&TYPE).cloned(),
+            heartbeat: conditions.get(&TYPE).cloned(),
             by_us: managers.any(|name| name == manager),
+            applied: done
+                .zip(addon.metadata.generation)
+                .map(|(change, generation)| Applied { generation, since: change.last_transition_time }),
+            revision: addon.metadata.resource_version.clone().unwrap_or_default(),
         }
     }
 
+    /// Whether the hub waits for a heartbeat of what was applied last.
+    pub(crate) fn waits_for_a_beat(&self) -> bool {
+        let vouched = self.heartbeat.as_ref().and_then(|held| held.observed_generation);
+        self.applied.as_ref().is_some_and(|applied| vouched != Some(applied.generation))
+    }
+
     /// What is to be applied, so that the hub says what is wanted; nothing, where it does.
+    ///
+    /// The generation is what vouches for a reading: it is said once for all that is applied, by the first heartbeats
+    /// after that, and the hub takes it back when it begins to bring something else.
     pub(crate) fn correction(
         &self,
         addon: &str,
         namespace: &str,
         wanted: Option<&Condition>,
+        beats: Beats,
     ) -> Option<Value> {
-        let differs = match (&self.heartbeat, wanted) {
+        let held = self.heartbeat.as_ref().and_then(|held| held.observed_generation);
+        let generation = match (&self.applied, beats) {
+            (Some(applied), Beats::Since) => Some(applied.generation),
+            _ => held,
+        };
+        let mut wanted = wanted.cloned();
+        wanted.iter_mut().for_each(|wanted| wanted.observed_generation = generation);
+        let differs = match (&self.heartbeat, &wanted) {
             (held, Some(wanted)) => held.as_ref() != Some(wanted),
             // What somebody else said is not ours to take back.
             (Some(_), None) => self.by_us,
@@ -93,7 +144,7 @@ impl Told {
                 "kind": ManagedClusterAddOn::kind(&()),
                 "metadata": {"name": addon, "namespace": namespace},
             });
-            if let (Some(wanted), Some(body)) = (wanted, body.as_object_mut()) {
+            if let (Some(wanted), Some(body)) = (&wanted, body.as_object_mut()) {
                 body.insert("status".into(), json!({"conditions": [wanted]}));
             }
             body
@@ -188,7 +239,11 @@ mod tests {
     fn only_what_is_new_is_told_and_only_our_own_is_taken_back() {
         let wanted = heartbeat_of(&instance(json!({}), Some(("True", "X", SINCE)))).unwrap();
         let other = heartbeat_of(&instance(json!({}), Some(("False", "X", SINCE)))).unwrap();
-        let told = |heartbeat: Option<&Condition>, by_us: bool| Told { heartbeat: heartbeat.cloned(), by_us };
+        let told = |heartbeat: Option<&Condition>, by_us: bool| Told {
+            heartbeat: heartbeat.cloned(),
+            by_us,
+            ..Told::default()
+        };
         let rows = [
             ("it is new", told(None, false), Some(&wanted), true),
             ("it was told", told(Some(&wanted), true), Some(&wanted), false),
@@ -199,11 +254,49 @@ mod tests {
             ("there was never anything", told(None, false), None, false),
         ];
         for (sentence, told, wanted, differs) in rows {
-            assert_eq!(told.correction("a", "c", wanted).is_some(), differs, "{sentence}");
+            assert_eq!(told.correction("a", "c", wanted, Beats::Since).is_some(), differs, "{sentence}");
         }
-        let body = told(None, false).correction("a", "c", Some(&wanted)).unwrap();
+        let body = told(None, false).correction("a", "c", Some(&wanted), Beats::Since).unwrap();
         assert_eq!(body["status"]["conditions"][0]["type"], "Heartbeat");
         assert_eq!(body["metadata"], json!({"name": "a", "namespace": "c"}));
-        assert_eq!(told(Some(&wanted), true).correction("a", "c", None).unwrap().get("status"), None);
+        let gone = told(Some(&wanted), true).correction("a", "c", None, Beats::Since).unwrap();
+        assert_eq!(gone.get("status"), None);
+    }
+
+    #[test]
+    fn a_reading_is_vouched_for_once_by_heartbeats_since_the_apply() {
+        let reading = heartbeat_of(&instance(json!({}), Some(("True", "X", SINCE)))).unwrap();
+        let of = |reason: &str, observed: Option<i64>| {
+            let mut held = reading.clone();
+            held.observed_generation = observed;
+            let change = json!({"type": "Progressing", "status": "False", "reason": reason, "message": "",
+                "lastTransitionTime": SINCE});
+            let object = json!({"metadata": {"generation": 2, "resourceVersion": "7"},
+                "status": {"conditions": [change, held]}});
+            Told::of(&serde_json::from_value(object).unwrap(), "m")
+        };
+        // Reason of Progressing, what the hub has, whether it was heard since, and what is written.
+        let rows = [
+            ("Succeed", None, Beats::Before, None),
+            ("Succeed", None, Beats::Since, Some(2)),
+            ("Succeed", Some(1), Beats::Before, None),
+            ("Succeed", Some(1), Beats::Since, Some(2)),
+            ("Succeed", Some(2), Beats::Before, None),
+            ("Succeed", Some(2), Beats::Since, None),
+            ("Upgrading", None, Beats::Since, None),
+            ("Failed", None, Beats::Since, None),
+        ];
+        for (reason, held, beats, wanted) in rows {
+            let told = of(reason, held);
+            let written = told.correction("a", "c", Some(&reading), beats);
+            let generation =
+                written.map(|body| body["status"]["conditions"][0]["observedGeneration"].clone());
+            assert_eq!(
+                generation,
+                wanted.map(|generation: i64| json!(generation)),
+                "{reason} {held:?} {beats:?}"
+            );
+            assert_eq!(told.waits_for_a_beat(), reason == "Succeed" && held != Some(2), "{reason} {held:?}");
+        }
     }
 }

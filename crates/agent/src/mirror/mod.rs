@@ -1,6 +1,8 @@
 //! Says on the hub which add-ons beat: carries the condition `Healthy` of AddonInstances on the cluster to the condition
 //! `Heartbeat` of the add-on's ManagedClusterAddOn. Two watches and one task; a heartbeat costs a comparison, and the hub
-//! is written to only when an add-on falls silent, comes back, or says that it is not well.
+//! is written to only when an add-on falls silent, comes back, or says that it is not well, and once after each change of
+//! an add-on, to say that it has beaten since. What came after what is told by the order in which it was heard here, and
+//! not by clocks.
 
 mod decide;
 
@@ -21,7 +23,7 @@ use serde_json::Value;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use self::decide::{Told, addon_of, heartbeat_of, worst};
+use self::decide::{Applied, Beats, Told, addon_of, beat_of, heartbeat_of, worst};
 use crate::Agent;
 
 /// The name of the controller, in logs, metrics and health, and of what it owns in objects.
@@ -55,8 +57,14 @@ struct Mirror {
     hub: kube::Client,
     /// What instances say, and of which add-on.
     instances: HashMap<Place, (Name, Condition)>,
+    /// When instances last beat: what they say themselves, and after how many events that was heard.
+    beats: HashMap<Place, (Option<String>, u64)>,
+    /// How many events were heard.
+    events: u64,
     /// What the hub says of add-ons.
     told: HashMap<Name, Told>,
+    /// What was applied of add-ons, and after how many events that was heard.
+    applied: HashMap<Name, (Applied, u64)>,
     /// Lists that are complete: until both are, nobody can tell what is missing.
     instances_are_known: bool,
     addons_are_known: bool,
@@ -82,7 +90,10 @@ impl Mirror {
             cluster: agent.cluster,
             hub: agent.hub,
             instances: HashMap::new(),
+            beats: HashMap::new(),
+            events: 0,
             told: HashMap::new(),
+            applied: HashMap::new(),
             instances_are_known: false,
             addons_are_known: false,
             unconfirmed_instances: HashSet::new(),
@@ -149,23 +160,56 @@ impl Mirror {
 
     /// Takes in what happens to instances on the cluster.
     fn hear(&mut self, event: watcher::Event<DynamicObject>) {
+        // Of what a list shows nobody knows when it came to be.
+        let at = match &event {
+            watcher::Event::Apply(_) => Some(self.event()),
+            _ => None,
+        };
         match event {
-            watcher::Event::Init => self.unconfirmed_instances = self.instances.keys().cloned().collect(),
+            watcher::Event::Init => self.unconfirmed_instances = self.beats.keys().cloned().collect(),
             watcher::Event::InitApply(instance) | watcher::Event::Apply(instance) => {
                 let place = place(&instance);
                 self.unconfirmed_instances.remove(&place);
                 let said = addon_of(&instance).map(Name::from).zip(heartbeat_of(&instance));
+                self.note_beat(&place, beat_of(&instance), at);
+                if let Some((name, _)) = &said
+                    && self.told.get(name).is_some_and(Told::waits_for_a_beat)
+                {
+                    self.compare_soon(name.clone());
+                }
                 self.note(place, said);
             }
-            watcher::Event::Delete(instance) => self.note(place(&instance), None),
+            watcher::Event::Delete(instance) => self.lose(place(&instance)),
             watcher::Event::InitDone => {
                 for place in std::mem::take(&mut self.unconfirmed_instances) {
-                    self.note(place, None);
+                    self.lose(place);
                 }
                 if !std::mem::replace(&mut self.instances_are_known, true) {
                     self.compare_all();
                 }
             }
+        }
+    }
+
+    fn lose(&mut self, place: Place) {
+        self.beats.remove(&place);
+        self.note(place, None);
+    }
+
+    /// Counts what is heard.
+    fn event(&mut self) -> u64 {
+        self.events += 1;
+        self.events
+    }
+
+    fn note_beat(&mut self, place: &Place, beat: Option<&str>, at: Option<u64>) {
+        match self.beats.get_mut(place) {
+            Some((held, _)) if held.as_deref() == beat => {}
+            Some((held, heard)) => {
+                *held = beat.map(str::to_owned);
+                *heard = at.unwrap_or(*heard);
+            }
+            None => drop(self.beats.insert(place.clone(), (beat.map(str::to_owned), at.unwrap_or_default()))),
         }
     }
 
@@ -189,19 +233,37 @@ impl Mirror {
             watcher::Event::InitApply(addon) | watcher::Event::Apply(addon) => {
                 let name = Name::from(addon.name_any());
                 self.unconfirmed_addons.remove(&name);
-                self.told.insert(name.clone(), Told::of(&addon, NAME));
+                self.note_addon(name.clone(), &addon);
                 self.compare_soon(name);
             }
-            watcher::Event::Delete(addon) => drop(self.told.remove(addon.name_any().as_str())),
+            watcher::Event::Delete(addon) => self.forget(addon.name_any().as_str()),
             watcher::Event::InitDone => {
                 for name in std::mem::take(&mut self.unconfirmed_addons) {
-                    self.told.remove(&name);
+                    self.forget(&name);
                 }
                 if !std::mem::replace(&mut self.addons_are_known, true) {
                     self.compare_all();
                 }
             }
         }
+    }
+
+    fn note_addon(&mut self, name: Name, addon: &DynamicObject) {
+        let told = Told::of(addon, NAME);
+        match &told.applied {
+            Some(applied) if self.applied.get(&name).is_none_or(|(held, _)| held != applied) => {
+                let at = self.event();
+                self.applied.insert(name.clone(), (applied.clone(), at));
+            }
+            Some(_) => {}
+            None => drop(self.applied.remove(&name)),
+        }
+        self.told.insert(name, told);
+    }
+
+    fn forget(&mut self, addon: &str) {
+        self.told.remove(addon);
+        self.applied.remove(addon);
     }
 
     fn compare_all(&mut self) {
@@ -228,9 +290,17 @@ impl Mirror {
         }
         self.being_written.insert(name.clone());
         let addons = self.addons.clone();
+        // What is vouched for was judged by what the hub said then: if it says something else by now, it is judged again.
+        let judged = self.told.get(&name).map(|told| told.revision.clone()).unwrap_or_default();
         self.writes.spawn(async move {
             let params = PatchParams::apply(NAME).force();
-            let write = async { addons.patch_status(&name, &params, &Patch::Apply(&body)).await };
+            let mut bound = body.clone();
+            if let Some(metadata) = bound.get_mut("metadata").and_then(Value::as_object_mut)
+                && body.pointer("/status/conditions/0/observedGeneration").is_some()
+            {
+                metadata.insert("resourceVersion".into(), judged.into());
+            }
+            let write = async { addons.patch_status(&name, &params, &Patch::Apply(&bound)).await };
             let late = || Err(kube::Error::Service(format!("no answer within {PATIENCE:?}").into()));
             let written = tokio::time::timeout(PATIENCE, write).await.unwrap_or_else(|_| late());
             (name, body, written)
@@ -239,8 +309,13 @@ impl Mirror {
 
     /// What is to be applied to an add-on; nothing, where the hub does not know it, or says what it should.
     fn correction(&self, name: &Name) -> Option<Value> {
-        let said = self.instances.values().filter(|(of, _)| of == name).map(|(_, heartbeat)| heartbeat);
-        self.told.get(name)?.correction(name, self.cluster.as_str(), worst(said))
+        let of_it = || self.instances.iter().filter(|(_, (of, _))| of == name);
+        let applied = self.applied.get(name).map(|(_, at)| *at);
+        let since = |place: &Place| self.beats.get(place).map(|(_, at)| *at) > applied;
+        let all = applied.is_some() && of_it().all(|(place, _)| since(place));
+        let beats = if all { Beats::Since } else { Beats::Before };
+        let said = of_it().map(|(_, (_, heartbeat))| heartbeat);
+        self.told.get(name)?.correction(name, self.cluster.as_str(), worst(said), beats)
     }
 
     fn conclude(&mut self, done: Result<Write, JoinError>) {
@@ -255,7 +330,7 @@ impl Mirror {
         self.being_written.remove(&name);
         let failure = match written {
             Ok(addon) => {
-                self.told.insert(name.clone(), Told::of(&addon, NAME));
+                self.note_addon(name.clone(), &addon);
                 match self.correction(&name) {
                     // What was written and yet is not there would be written again and again.
                     Some(again) if again == body => Some("the hub does not keep what it was told".to_owned()),
@@ -265,8 +340,14 @@ impl Mirror {
             }
             // It comes again by the watch, if it does.
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                self.told.remove(&name);
+                self.forget(&name);
                 None
+            }
+            // What it says now comes by the watch, if it is not here yet.
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                self.counts.failed("conflict");
+                let wait = self.backoff.failed(name.clone());
+                return self.agenda.set(name, Instant::now() + wait);
             }
             Err(error) => Some(crate::in_words(&error)),
         };

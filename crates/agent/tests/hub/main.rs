@@ -56,6 +56,7 @@ scenarios! {
     mirror::an_add_on_that_falls_silent_and_comes_back_is_told_of,
     mirror::an_add_on_that_is_not_well_says_why,
     mirror::heartbeats_alone_are_not_told,
+    mirror::the_first_heartbeats_after_a_change_vouch_for_it_once,
     mirror::conditions_of_others_stay_as_they_are,
     mirror::an_add_on_that_comes_later_is_told_of_and_one_that_goes_is_taken_back,
     rights::the_rights_of_an_agent_are_enough_and_not_too_much,

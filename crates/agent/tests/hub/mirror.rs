@@ -60,6 +60,64 @@ pub(crate) async fn heartbeats_alone_are_not_told(stage: &Stage) {
     assert_eq!(tap.writes().len(), 1);
 }
 
+/// What the hub says of the change of an add-on.
+async fn progress(stage: &Stage, reason: &str, second: u32) {
+    let change = json!({"type": "Progressing", "status": "False", "reason": reason, "message": "m",
+        "lastTransitionTime": format!("2024-05-01T10:00:{second:02}Z")});
+    let addon = stage.hub.get(stage.addon_path("metrics")).await.expect(200);
+    let mut held = condition(&addon, "Heartbeat");
+    held.as_object_mut().map(|held| held.remove("observedGeneration"));
+    let all: Vec<Value> = [change, held].into_iter().filter(Value::is_object).collect();
+    let patch = json!({"status": {"conditions": all}});
+    stage.hub.merge(format!("{}/status", stage.addon_path("metrics")), &patch).await.expect(200);
+}
+
+pub(crate) async fn the_first_heartbeats_after_a_change_vouch_for_it_once(stage: &Stage) {
+    let beat = async |name: &str, second: u32| {
+        let beat = json!({"status": {"lastHeartbeatTime": format!("2024-05-01T10:01:{second}Z")}});
+        stage.spoke.merge(format!("{}/status", stage.instance_path(name)), &beat).await.expect(200);
+    };
+    let vouched = async || {
+        let addon = stage.hub.get(stage.addon_path("metrics")).await.expect(200);
+        condition(&addon, "Heartbeat")["observedGeneration"].as_i64()
+    };
+    stage.install("metrics").await;
+    for name in ["one", "two"] {
+        stage.instance(name, "metrics").await;
+        stage.say(name, "True", "ComponentsUp", 1).await;
+    }
+    let (_mirror, tap) = run(stage);
+    stage.until_told("metrics", "True", "ReceivingHeartbeats").await;
+    // Between, and after what failed, nothing is vouched for.
+    for reason in ["Upgrading", "Failed"] {
+        progress(stage, reason, 2).await;
+        beat("one", 10).await;
+        beat("two", 10).await;
+        stage.pass(5).await;
+        assert_eq!(vouched().await, None, "{reason}");
+    }
+    for (round, second) in [(1, 20_u32), (2, 30)] {
+        progress(stage, "Succeed", second).await;
+        stage.pass(5).await;
+        assert_eq!(vouched().await, None, "what was heard before does not count");
+        beat("one", second).await;
+        stage.pass(5).await;
+        assert_eq!(vouched().await, None, "nor does one of two");
+        beat("two", second).await;
+        let there = |addon: &Value| {
+            let vouched =
+                condition(addon, "Heartbeat")["observedGeneration"] == addon["metadata"]["generation"];
+            vouched.then_some(())
+        };
+        stage.until(&stage.addon_path("metrics"), "is vouched for", there).await;
+        for more in 1..5 {
+            beat("one", second + more).await;
+        }
+        stage.pass(30).await;
+        assert_eq!(tap.writes().len(), 1 + round, "once for each change");
+    }
+}
+
 pub(crate) async fn conditions_of_others_stay_as_they_are(stage: &Stage) {
     stage.install("metrics").await;
     stage.instance("i", "metrics").await;

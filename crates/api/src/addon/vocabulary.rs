@@ -17,6 +17,8 @@ pub const INSTALL_NAMESPACE: &str = "open-cluster-management-agent-addon";
 
 /// Whether an add-on changes, and how that ended.
 pub const PROGRESSING: &str = "Progressing";
+/// Of Progressing: the version is there.
+pub const SUCCEED: &str = "Succeed";
 /// Whether a cluster has had its turn, and what it waits for.
 pub const CONFIGURED: &str = "Configured";
 /// Whether all objects were written.

@@ -20,8 +20,7 @@ pub mod reason {
     pub const UPGRADING: &str = "Upgrading";
     /// An earlier version comes to the cluster.
     pub const ROLLING_BACK: &str = "Rollingback";
-    /// The version is there.
-    pub const SUCCEED: &str = "Succeed";
+    pub use bellwether_api::addon::vocabulary::SUCCEED;
     /// The version cannot be brought there, for now.
     pub const FAILED: &str = "Failed";
 

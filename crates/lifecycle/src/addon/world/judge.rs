@@ -323,11 +323,17 @@ fn status(
     if let Some(applied) = known.stands.and_then(manifest_applied) {
         let _ = set.upsert(applied, TransitionKey::Status, now);
     }
+    let mut conditions = write(&set);
+    if verdict.current != verdict.begun || verdict.begun != before.install_version {
+        // What the agent has heard of the add-on so far was of something else.
+        let heartbeat = conditions.iter_mut().find(|said| said.type_ == HEARTBEAT);
+        heartbeat.into_iter().for_each(|said| said.observed_generation = None);
+    }
     ManagedClusterAddOnStatus {
         install_version: verdict.begun.clone(),
         current_version: verdict.current.clone(),
         last_version: verdict.last.clone(),
-        conditions: write(&set),
+        conditions,
         ..before.clone()
     }
 }

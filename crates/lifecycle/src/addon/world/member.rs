@@ -65,7 +65,8 @@ impl World {
             Course::TimedOut => State::TimedOut,
             _ if standing.current == standing.begun => {
                 let criteria = strategy.map_or(SuccessCriteria::Applied, |strategy| strategy.criteria);
-                proven(criteria, &status.conditions, since)
+                let generation = object.metadata.generation.unwrap_or_default();
+                proven(criteria, &status.conditions, generation, since)
             }
             Course::Over | Course::Invalid => State::Failed,
         }
@@ -127,7 +128,8 @@ impl Config {
 }
 
 /// Whether all is as the strategy wants it, and since when.
-fn proven(criteria: SuccessCriteria, conditions: &[Condition], applied: Timestamp) -> State {
+fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, applied: Timestamp) -> State {
+    let lacks = |lacks: String| State::Unproven { since: applied, lacks };
     let wanted: &[(&str, &str)] = match criteria {
         SuccessCriteria::Applied => &[],
         SuccessCriteria::WorkloadAvailable => &[(AVAILABLE, "True")],
@@ -141,14 +143,20 @@ fn proven(criteria: SuccessCriteria, conditions: &[Condition], applied: Timestam
             said => {
                 let words =
                     said.map_or("not said".to_owned(), |said| format!("{}/{}", said.status, said.reason));
-                return State::Unproven { since: applied, lacks: format!("{type_} is {words}") };
+                return lacks(format!("{type_} is {words}"));
             }
         }
     }
-    if let (SuccessCriteria::Healthy, Some(wrong)) = (criteria, find(conditions, DEGRADED))
-        && wrong.status == "True"
-    {
-        return State::Unproven { since: applied, lacks: format!("{DEGRADED} is True/{}", wrong.reason) };
+    if criteria == SuccessCriteria::Healthy {
+        // The agent names the generation when it has heard the add-on since all was applied; whatever begins takes that
+        // back.
+        let heard = find(conditions, HEARTBEAT).and_then(|said| said.observed_generation);
+        if heard != Some(generation) {
+            return lacks("no heartbeat since it was applied".to_owned());
+        }
+        if let Some(wrong) = find(conditions, DEGRADED).filter(|wrong| wrong.status == "True") {
+            return lacks(format!("{DEGRADED} is True/{}", wrong.reason));
+        }
     }
     State::Done(since)
 }
@@ -165,4 +173,55 @@ pub(super) fn is_placed(object: &ManagedClusterAddOn) -> bool {
 /// Whether a person has set the version of what was made for a placement.
 pub(super) fn is_overridden(object: &ManagedClusterAddOn) -> bool {
     is_placed(object) && is_set_by_others(object, Field::InstallVersion)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn success_is_what_the_strategy_says_it_is() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let condition = |type_: &str, status: &str, second: i64, observed: Option<i64>| -> Condition {
+            serde_json::from_value(json!({"type": type_, "status": status, "reason": "R", "message": "",
+                "lastTransitionTime": at(second).to_string(), "observedGeneration": observed}))
+            .unwrap()
+        };
+        let up = condition(AVAILABLE, "True", 20, None);
+        let down = condition(AVAILABLE, "False", 20, None);
+        let beats = |observed| condition(HEARTBEAT, "True", 5, observed);
+        let silent = condition(HEARTBEAT, "Unknown", 30, Some(2));
+        let wrong = condition(DEGRADED, "True", 30, None);
+        use SuccessCriteria::{Applied, Healthy, WorkloadAvailable};
+        let rows: Vec<(&str, SuccessCriteria, Vec<Condition>, Result<i64, &str>)> = vec![
+            ("applied", Applied, vec![down.clone(), silent.clone(), wrong.clone()], Ok(10)),
+            ("up", WorkloadAvailable, vec![up.clone(), silent.clone()], Ok(20)),
+            ("not up", WorkloadAvailable, vec![down], Err("Available is False/R")),
+            ("heard since", Healthy, vec![up.clone(), beats(Some(2))], Ok(20)),
+            (
+                "heard before",
+                Healthy,
+                vec![up.clone(), beats(None)],
+                Err("no heartbeat since it was applied"),
+            ),
+            (
+                "heard of another generation",
+                Healthy,
+                vec![up.clone(), beats(Some(1))],
+                Err("no heartbeat since it was applied"),
+            ),
+            ("never heard", Healthy, vec![up.clone()], Err("Heartbeat is not said")),
+            ("silent", Healthy, vec![up.clone(), silent], Err("Heartbeat is Unknown/R")),
+            ("degraded", Healthy, vec![up, beats(Some(2)), wrong], Err("Degraded is True/R")),
+        ];
+        for (sentence, criteria, conditions, wanted) in rows {
+            let wanted = match wanted {
+                Ok(second) => State::Done(at(second)),
+                Err(lacks) => State::Unproven { since: at(10), lacks: lacks.to_owned() },
+            };
+            assert_eq!(proven(criteria, &conditions, 2, at(10)), wanted, "{sentence}");
+        }
+    }
 }
