@@ -1,5 +1,7 @@
 //! What of an object's status is reported to the hub: what is known of its kind, or what the work's paths say.
 
+use std::sync::LazyLock;
+
 use bellwether_api::work::{FeedbackPath, FeedbackRule, FeedbackType, FeedbackValue, FieldValue};
 use bellwether_conditions::shorten;
 use bellwether_jsonpath::JsonPath;
@@ -31,8 +33,7 @@ pub(crate) enum Verdict {
     Lacking(String),
 }
 
-/// What is known of a kind: names and where their values are below the status. A value that is not there is left out,
-/// as Kubernetes leaves out what is zero.
+/// What is known of a kind: names and where their values are below the status.
 fn well_known(kind: &KindName) -> Option<&'static [(&'static str, &'static str)]> {
     const REPLICAS: [(&str, &str); 4] = [
         ("ReadyReplicas", ".readyReplicas"),
@@ -74,7 +75,7 @@ pub(crate) fn feedback(rules: &[&FeedbackRule], kind: &KindName, live: Option<&V
         match rule.type_ {
             FeedbackType::WellKnownStatus => match (well_known(kind), outdated(live)) {
                 (Some(known), None) => {
-                    let found = |path: &str| find(path, status).ok().flatten();
+                    let found = |path: &str| find(path, status).ok().flatten().or(absent(kind, status));
                     values.extend(known.iter().filter_map(|(name, path)| value(name, found(path)?).ok()));
                 }
                 (Some(_), Some(words)) => lacking.push(words),
@@ -101,6 +102,13 @@ pub(crate) fn feedback(rules: &[&FeedbackRule], kind: &KindName, live: Option<&V
         Verdict::Lacking(shorten(&lacking.join("; "), LONGEST))
     };
     Feedback { values, verdict }
+}
+
+/// What a number is that is not there. Kubernetes leaves out what is zero; but where nobody has looked at a workload yet
+/// there is nothing to tell.
+fn absent(kind: &KindName, status: &Value) -> Option<&'static Value> {
+    static ZERO: LazyLock<Value> = LazyLock::new(|| 0.into());
+    (kind.group == "apps" && status.get("observedGeneration").is_some()).then(|| &*ZERO)
 }
 
 /// What is said of a workload before its last change says nothing of it now. One that does not say of which generation it
@@ -205,6 +213,12 @@ mod tests {
             ),
             (kind("apps", "Deployment"), json!({"replicas": 3}), json!({"Replicas": 3})),
             (kind("apps", "Deployment"), Value::Null, json!({})),
+            (
+                kind("apps", "Deployment"),
+                json!({"observedGeneration": 1, "replicas": 3}),
+                json!({"ReadyReplicas": 0, "Replicas": 3, "AvailableReplicas": 0, "UpdatedReplicas": 0}),
+            ),
+            (kind("batch", "Job"), json!({"observedGeneration": 1}), json!({})),
         ];
         let rule = rule(json!({"type": "WellKnownStatus"}));
         for (kind, status, wanted) in rows {
@@ -217,7 +231,7 @@ mod tests {
         assert_eq!((told(&old), old.verdict), (json!({}), Verdict::Lacking(words.into())));
         assert_eq!(
             told(&feedback(&[&rule], &kind("apps", "Deployment"), Some(&at(2)))),
-            json!({"Replicas": 3})
+            json!({"ReadyReplicas": 0, "Replicas": 3, "AvailableReplicas": 0, "UpdatedReplicas": 0})
         );
         let found = feedback(&[&rule], &kind("", "ConfigMap"), Some(&json!({})));
         assert_eq!(found.verdict, Verdict::Lacking("no status of ConfigMap is well known".into()));

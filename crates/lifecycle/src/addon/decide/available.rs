@@ -47,8 +47,19 @@ pub mod reason {
 pub struct Workload {
     /// Which: `Deployment hello/hello`.
     pub name: String,
-    /// How many copies are ready, and how many should be; nothing, while nobody has said.
-    pub ready: Option<(i64, i64)>,
+    /// How its copies are; nothing, while nobody has said.
+    pub copies: Option<Copies>,
+}
+
+/// The copies of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copies {
+    /// How many there should be.
+    pub wanted: i64,
+    /// How many are ready, old or new.
+    pub ready: i64,
+    /// How many are new, and how many old ones are still there; nothing where the agent does not say.
+    pub renewed: Option<(i64, i64)>,
 }
 
 /// All that counts.
@@ -124,10 +135,18 @@ fn worst_work(stands: &Stands) -> Option<(Status, &'static str, String)> {
 
 fn trouble(workload: &Workload) -> Option<(Status, &'static str, String)> {
     let name = &workload.name;
-    match workload.ready {
+    let down = |words: String| Some((Status::False, reason::NOT_UP, format!("{name}: {words}")));
+    match workload.copies {
         None => Some((Status::Unknown, reason::NO_PROBE, format!("{name}: nothing is known of it yet."))),
-        Some((ready, wanted)) if ready < wanted => {
-            Some((Status::False, reason::NOT_UP, format!("{name}: {ready} of {wanted} copies are ready.")))
+        Some(Copies { wanted, renewed: Some((new, _)), .. }) if new < wanted => {
+            down(format!("{new} of {wanted} copies are new."))
+        }
+        Some(Copies { wanted, ready, .. }) if ready < wanted => {
+            down(format!("{ready} of {wanted} copies are ready."))
+        }
+        // Those that are ready may be these.
+        Some(Copies { renewed: Some((_, old @ 1..)), .. }) => {
+            down(format!("{old} old copies are still there."))
         }
         Some(_) => None,
     }
@@ -165,8 +184,28 @@ mod tests {
             .since(Timestamp::UNIX_EPOCH)
     }
 
-    fn workload(ready: Option<(i64, i64)>) -> Workload {
-        Workload { name: "Deployment hello/hello".to_owned(), ready }
+    fn workload(copies: Option<(i64, i64)>) -> Workload {
+        let copies = copies.map(|(ready, wanted)| Copies { wanted, ready, renewed: None });
+        Workload { name: "Deployment hello/hello".to_owned(), copies }
+    }
+
+    #[test]
+    fn a_workload_is_up_when_all_its_copies_are_new_and_ready() {
+        let copies = |wanted, ready, renewed| Some(Copies { wanted, ready, renewed });
+        let rows = [
+            (None, Some("nothing is known of it yet.")),
+            (copies(3, 3, None), None),
+            (copies(3, 2, None), Some("2 of 3 copies are ready.")),
+            (copies(0, 0, Some((0, 0))), None),
+            (copies(3, 3, Some((0, 3))), Some("0 of 3 copies are new.")),
+            (copies(3, 3, Some((3, 3))), Some("3 old copies are still there.")),
+            (copies(3, 2, Some((3, 0))), Some("2 of 3 copies are ready.")),
+            (copies(3, 3, Some((3, 0))), None),
+        ];
+        for (copies, wanted) in rows {
+            let said = trouble(&Workload { name: "w".to_owned(), copies }).map(|(_, _, words)| words);
+            assert_eq!(said, wanted.map(|words| format!("w: {words}")), "{copies:?}");
+        }
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bellwether_api::addon::vocabulary::{NAME_LABEL, VERSION_LABEL};
 use bellwether_api::work::vocabulary::{APPLIED, AVAILABLE};
-use bellwether_api::work::{ManifestCondition, ManifestWork};
+use bellwether_api::work::{ManifestCondition, ManifestWork, ManifestWorkSpec};
 use bellwether_conditions::Status;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
+use serde_json::Value;
 
-use crate::addon::decide::available::Workload;
+use crate::addon::decide::available::{Copies, Workload};
 use crate::addon::decide::works::{Found, Reading, addon_of};
 use crate::render;
 
@@ -49,7 +50,7 @@ impl Work {
         Self {
             addon: addon_of(&found.name).map(Arc::from),
             found,
-            workloads: manifests.filter_map(workload).collect(),
+            workloads: manifests.filter_map(|manifest| workload(manifest, &work.spec)).collect(),
             version: work.resource_version().and_then(|text| text.parse().ok()).unwrap_or_default(),
             uid: work.uid().unwrap_or_default(),
         }
@@ -65,27 +66,108 @@ fn reading(condition: &Condition) -> Reading {
 }
 
 /// A workload, if the object is one.
-fn workload(manifest: &ManifestCondition) -> Option<Workload> {
+fn workload(manifest: &ManifestCondition, spec: &ManifestWorkSpec) -> Option<Workload> {
     let meta = &manifest.resource_meta;
     let value = |name: &str| {
         let values = manifest.status_feedback.values.iter();
         values.clone().find(|value| value.name == name)
     };
     let number = |name: &str| value(name).and_then(|value| value.field_value.integer);
-    let ready = match (meta.group.as_str(), meta.kind.as_str()) {
+    // Agents may leave out what is zero, and what others do not report.
+    let copies = |wanted: i64, ready: &str, new: &str, all: i64| Copies {
+        wanted,
+        ready: number(ready).unwrap_or_default(),
+        renewed: number(new).map(|new| (new, all - new)),
+    };
+    let copies = match (meta.group.as_str(), meta.kind.as_str()) {
         ("apps", "Deployment" | "StatefulSet") => {
-            // Zero is left out of a status that has none ready.
-            number("Replicas").map(|wanted| (number("ReadyReplicas").unwrap_or_default(), wanted))
+            let asked =
+                usize::try_from(meta.ordinal).ok().and_then(|place| spec.workload.manifests.get(place));
+            let asked = asked.and_then(|asked| asked.pointer("/spec/replicas")).and_then(Value::as_i64);
+            match (asked, number("Replicas")) {
+                (Some(wanted), Some(all)) => Some(copies(wanted, "ReadyReplicas", "UpdatedReplicas", all)),
+                (None, Some(all)) => Some(copies(all, "ReadyReplicas", "UpdatedReplicas", all)),
+                (Some(0), None) => Some(Copies { wanted: 0, ready: 0, renewed: None }),
+                (_, None) => None,
+            }
         }
-        ("apps", "DaemonSet") => {
-            number("DesiredNumberScheduled").map(|wanted| (number("NumberReady").unwrap_or_default(), wanted))
-        }
+        ("apps", "DaemonSet") => number("DesiredNumberScheduled")
+            .map(|wanted| copies(wanted, "NumberReady", "UpdatedNumberScheduled", wanted)),
         ("batch", "Job") => {
             let complete = value("JobComplete").and_then(|value| value.field_value.string.as_deref());
-            Some((i64::from(complete == Some("True")), 1))
+            Some(Copies { wanted: 1, ready: i64::from(complete == Some("True")), renewed: None })
         }
         _ => return None,
     };
     let place = if meta.namespace.is_empty() { String::new() } else { format!("{}/", meta.namespace) };
-    Some(Workload { name: format!("{} {place}{}", meta.kind, meta.name), ready })
+    Some(Workload { name: format!("{} {place}{}", meta.kind, meta.name), copies })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn copies_are_what_was_asked_for_beside_what_is_reported() {
+        let copies = |wanted, ready, renewed| Some(Copies { wanted, ready, renewed });
+        let rows = [
+            ("nobody has looked", "Deployment", Some(2), json!({}), None),
+            ("none is wanted", "Deployment", Some(0), json!({}), copies(0, 0, None)),
+            (
+                "none new yet",
+                "Deployment",
+                Some(2),
+                json!({"Replicas": 2, "ReadyReplicas": 2, "UpdatedReplicas": 0}),
+                copies(2, 2, Some((0, 2))),
+            ),
+            (
+                "old ones beside new ones",
+                "Deployment",
+                Some(2),
+                json!({"Replicas": 4, "ReadyReplicas": 2, "UpdatedReplicas": 2}),
+                copies(2, 2, Some((2, 2))),
+            ),
+            (
+                "an agent that does not tell them apart",
+                "Deployment",
+                Some(2),
+                json!({"Replicas": 2, "ReadyReplicas": 2}),
+                copies(2, 2, None),
+            ),
+            (
+                "others say how many",
+                "StatefulSet",
+                None,
+                json!({"Replicas": 5, "ReadyReplicas": 4}),
+                copies(5, 4, None),
+            ),
+            (
+                "on every node",
+                "DaemonSet",
+                None,
+                json!({"DesiredNumberScheduled": 3, "NumberReady": 3, "UpdatedNumberScheduled": 1}),
+                copies(3, 3, Some((1, 2))),
+            ),
+        ];
+        for (sentence, kind, replicas, reported, wanted) in rows {
+            let spec = serde_json::from_value(json!({"workload": {"manifests": [
+                {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "w"}, "spec": {"replicas": replicas}},
+            ]}}))
+            .unwrap();
+            let values: Vec<Value> = reported
+                .as_object()
+                .unwrap()
+                .iter()
+                .map(|(name, value)| json!({"name": name, "fieldValue": {"type": "Integer", "integer": value}}))
+                .collect();
+            let manifest = serde_json::from_value(json!({
+                "resourceMeta": {"ordinal": 0, "group": "apps", "kind": kind, "name": "w"},
+                "statusFeedback": {"values": values},
+            }))
+            .unwrap();
+            assert_eq!(workload(&manifest, &spec).unwrap().copies, wanted, "{sentence}");
+        }
+    }
 }
