@@ -16,12 +16,21 @@ pub const UNAVAILABLE_TAINT: &str = "cluster.open-cluster-management.io/unavaila
 /// On a cluster that is out of reach.
 pub const UNREACHABLE_TAINT: &str = "cluster.open-cluster-management.io/unreachable";
 
+/// Keeps a ManagedCluster until its add-ons and works are gone.
+pub const FINALIZER: &str = "cluster.open-cluster-management.io/bellwether-cleanup";
+
 /// Whether the hub takes a cluster.
 pub const ACCEPTED: &str = "HubAcceptedManagedCluster";
 /// Whether the agent of a cluster has ever reported.
 pub const JOINED: &str = "ManagedClusterJoined";
 /// Whether a cluster is well and in reach.
 pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
+/// Of a cluster that is being deleted: whether all that belongs to it is gone.
+pub const DELETING: &str = "Deleting";
+/// Of Deleting: something is still there.
+pub const RESOURCE_REMAINING: &str = "ResourceRemaining";
+/// Of Deleting: nothing is there any more.
+pub const NO_RESOURCE: &str = "NoResource";
 /// The lease of a cluster, in its namespace.
 pub const CLUSTER_LEASE: &str = "managed-cluster-lease";
 /// The lease of a cluster is not renewed.

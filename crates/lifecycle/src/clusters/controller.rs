@@ -1,10 +1,13 @@
-//! Gives accepted clusters their namespace, notes which are out of reach, and taints those.
+//! Gives accepted clusters their namespace, notes which are out of reach, and taints those. One that is deleted goes when
+//! its add-ons and then its works are gone; its namespace stays, with what people have put there.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bellwether_api::addon::ManagedClusterAddOn;
 use bellwether_api::cluster::ManagedCluster;
-use bellwether_api::cluster::vocabulary::CLUSTER_LEASE;
+use bellwether_api::cluster::vocabulary::{CLUSTER_LEASE, FINALIZER};
+use bellwether_api::work::ManifestWork;
 use bellwether_clock::{Clock, SteadyClock};
 use bellwether_conditions::Status;
 use bellwether_runtime::{Context, Next, Reconciler};
@@ -12,25 +15,29 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::PartialObjectMeta;
 use kube::runtime::Controller;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
-use kube::{Client, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::CLUSTERS;
-use super::decide::{Home, Reach, Wanted, availability, decide};
+use super::decide::{Home, Reach, Remains, Wanted, availability, decide, farewell};
 use super::failure::ClusterFailure;
 use super::leases::Leases;
-use super::mirror::Mirror;
+use super::mirror::{Mirror, Mirrored};
 
 /// The cluster that a namespace is of.
 const CLUSTER_NAME_LABEL: &str = "open-cluster-management.io/cluster-name";
 /// How often a cluster is read anew while others write it.
 const ROUNDS: usize = 5;
+/// How often to look at what is left of a cluster that is being deleted.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How many of what is left are looked at and deleted together; the rest in the next look.
+const BATCH: u32 = 100;
 /// How long the API may take for one look.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -43,6 +50,13 @@ pub struct Clusters {
     namespaces: Mirror<PartialObjectMeta<Namespace>>,
     renewals: Mirror<Lease>,
     leases: Arc<Mutex<Leases>>,
+}
+
+/// What is done with all objects of a kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Count,
+    Delete,
 }
 
 /// Whether something could be written.
@@ -120,7 +134,17 @@ impl Clusters {
                 }
             };
             if cluster.metadata.deletion_timestamp.is_some() {
-                return Ok(Next::OnChange);
+                if !cluster.finalizers().iter().any(|held| held == FINALIZER) {
+                    return Ok(Next::OnChange);
+                }
+                let remains = self.clear(&name).await?;
+                let reach = self.leases.lock().judge(&cluster, self.steady.now());
+                let wanted = farewell(&cluster, reach, remains, self.clock.now());
+                match self.write(&api, &cluster, &wanted).await? {
+                    Written::Yes if remains.is_nothing() => return Ok(Next::OnChange),
+                    Written::Yes => return Ok(Next::After(FAREWELL)),
+                    Written::Conflict => continue,
+                }
             }
             let home = self.home(&cluster).await?;
             let reach = self.leases.lock().judge(&cluster, self.steady.now());
@@ -173,7 +197,46 @@ impl Clusters {
         }
     }
 
-    /// Writes what differs: first what is said of the cluster, then the taints that follow from it.
+    /// Deletes what belongs to a cluster: its add-ons, which take their works along, then all other works. Counts what is
+    /// left.
+    async fn clear(&self, cluster: &str) -> Result<Remains, ClusterFailure> {
+        let addons = self.delete_all::<ManagedClusterAddOn>(cluster, Deed::Delete).await?;
+        let deed = if addons == 0 { Deed::Delete } else { Deed::Count };
+        let works = self.delete_all::<ManifestWork>(cluster, deed).await?;
+        Ok(Remains { addons, works })
+    }
+
+    async fn delete_all<K>(&self, namespace: &str, deed: Deed) -> Result<usize, ClusterFailure>
+    where
+        K: Mirrored + Resource<Scope = kube::core::NamespaceResourceScope>,
+    {
+        let kind = K::kind(&());
+        let api = Api::<K>::namespaced(self.client.clone(), namespace);
+        let list = api.list_metadata(&ListParams::default().limit(BATCH)).await;
+        let list = match list {
+            // A hub that does not know the kind has none of it.
+            Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(0),
+            list => list.map_err(ClusterFailure::api(format!("listing {kind}s of {namespace}")))?,
+        };
+        let more =
+            usize::try_from(list.metadata.remaining_item_count.unwrap_or_default()).unwrap_or_default();
+        let staying = list.items.iter().filter(|one| one.metadata.deletion_timestamp.is_none());
+        for one in staying.filter(|_| deed == Deed::Delete) {
+            let preconditions = Some(Preconditions { uid: one.uid(), resource_version: None });
+            let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
+            match api.delete(&one.name_any(), &parameters).await {
+                Ok(_) => {}
+                Err(error) if is_outdated(&error) => {}
+                Err(error) => {
+                    let doing = format!("deleting {kind} {namespace}/{}", one.name_any());
+                    return Err(ClusterFailure::api(doing)(error));
+                }
+            }
+        }
+        Ok(list.items.len() + more)
+    }
+
+    /// Writes what differs: first what is said of the cluster, then the taints that follow from it, and its finalizers.
     async fn write(
         &self,
         api: &Api<ManagedCluster>,
@@ -185,7 +248,9 @@ impl Clusters {
         let mut version = cluster.resource_version();
         let params = PatchParams::default();
         if held != wanted.conditions {
-            let patch = patch(version.as_deref(), "status", json!({"conditions": wanted.conditions}));
+            let patch = json!({
+                "metadata": {"resourceVersion": version}, "status": {"conditions": wanted.conditions},
+            });
             match api.patch_status(&name, &params, &Patch::Merge(patch)).await {
                 Ok(written) => version = written.resource_version(),
                 Err(error) if is_outdated(&error) => return Ok(Written::Conflict),
@@ -196,23 +261,26 @@ impl Clusters {
                 }
             }
         }
-        if cluster.spec.taints != wanted.taints {
-            let patch = patch(version.as_deref(), "spec", json!({"taints": wanted.taints}));
+        let mut patch = json!({"metadata": {"resourceVersion": version}});
+        let tainted = cluster.spec.taints != wanted.taints;
+        if tainted && let Some(patch) = patch.as_object_mut() {
+            patch.insert("spec".to_owned(), json!({"taints": wanted.taints}));
+        }
+        let held = cluster.finalizers() != wanted.finalizers;
+        if held && let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("finalizers".to_owned(), json!(wanted.finalizers));
+        }
+        if tainted || held {
             match api.patch(&name, &params, &Patch::Merge(patch)).await {
                 Ok(_) => {}
                 Err(error) if is_outdated(&error) => return Ok(Written::Conflict),
                 Err(error) => {
-                    return Err(ClusterFailure::api(format!("tainting ManagedCluster {name}"))(error));
+                    return Err(ClusterFailure::api(format!("writing ManagedCluster {name}"))(error));
                 }
             }
         }
         Ok(Written::Yes)
     }
-}
-
-/// A change of one part of an object, as it was when it was read.
-fn patch(version: Option<&str>, part: &str, change: Value) -> Value {
-    json!({"metadata": {"resourceVersion": version}, part: change})
 }
 
 /// Whether something was written for a state that has passed.

@@ -4,13 +4,16 @@
 //! back: the agent does, and the taint goes with that.
 
 use bellwether_api::cluster::vocabulary::{
-    ACCEPTED, AVAILABLE, LEASE_GRACE, LEASE_STOPPED, UNAVAILABLE_TAINT, UNREACHABLE_TAINT,
+    ACCEPTED, AVAILABLE, DELETING, FINALIZER, LEASE_GRACE, LEASE_STOPPED, NO_RESOURCE, RESOURCE_REMAINING,
+    UNAVAILABLE_TAINT, UNREACHABLE_TAINT,
 };
 use bellwether_api::cluster::{ManagedCluster, Taint, TaintEffect};
+use bellwether_api::work::vocabulary::FINALIZER as WORK_FINALIZER;
 use bellwether_clock::whole_seconds;
 use bellwether_conditions::{ConditionType, Desired, Reason, Status};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt as _;
 
 use super::conditions::{find, say};
 
@@ -41,6 +44,20 @@ pub(super) enum Home {
 pub(super) struct Wanted {
     pub(super) conditions: Vec<Condition>,
     pub(super) taints: Vec<Taint>,
+    pub(super) finalizers: Vec<String>,
+}
+
+/// What is still in the namespace of a cluster that is being deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Remains {
+    pub(super) addons: usize,
+    pub(super) works: usize,
+}
+
+impl Remains {
+    pub(super) fn is_nothing(self) -> bool {
+        self.addons == 0 && self.works == 0
+    }
 }
 
 /// How long the lease of a cluster lasts, in seconds.
@@ -61,7 +78,43 @@ pub(super) fn decide(cluster: &ManagedCluster, reach: Reach, home: &Home, now: T
         say(&mut conditions, silence(cluster), now);
     }
     let taints = taints(&cluster.spec.taints, availability(&conditions), now);
-    Wanted { conditions, taints }
+    let mut finalizers = cluster.finalizers().to_vec();
+    // From the moment that it may have something that has to go before it.
+    if cluster.spec.hub_accepts_client && !finalizers.iter().any(|held| held == FINALIZER) {
+        finalizers.push(FINALIZER.to_owned());
+    }
+    Wanted { conditions, taints, finalizers }
+}
+
+/// A cluster that is being deleted waits for all that belongs to it, and says so; in every other way it is what it was.
+pub(super) fn farewell(cluster: &ManagedCluster, reach: Reach, remains: Remains, now: Timestamp) -> Wanted {
+    let mut wanted = decide(cluster, reach, &Home::Settled, now);
+    let away = availability(&wanted.conditions) != Some(Status::True);
+    say(&mut wanted.conditions, departure(remains, away), now);
+    wanted.finalizers = cluster.finalizers().to_vec();
+    if remains.is_nothing() {
+        wanted.finalizers.retain(|held| held != FINALIZER);
+    }
+    wanted
+}
+
+fn departure(remains: Remains, away: bool) -> Desired {
+    const TYPE: ConditionType = ConditionType::constant(DELETING);
+    if remains.is_nothing() {
+        let message = "No add-on and no work of the cluster is left; its namespace stays.";
+        return Desired::new(TYPE, Status::True, Reason::constant(NO_RESOURCE), message);
+    }
+    let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let parts = [(remains.addons, "add-on"), (remains.works, "work")];
+    let parts = parts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| count(*number, what));
+    let mut message = format!("Still to be taken away: {}.", parts.collect::<Vec<_>>().join(" and "));
+    if away {
+        message.push_str(&format!(
+            " The agent of the cluster has to do that, and is not heard. Whoever knows that the cluster will not come back \
+             takes the finalizer {WORK_FINALIZER} off its works; what they brought then stays on the cluster."
+        ));
+    }
+    Desired::new(TYPE, Status::False, Reason::constant(RESOURCE_REMAINING), message)
 }
 
 fn acceptance(cluster: &ManagedCluster, home: &Home) -> Desired {
@@ -181,6 +234,38 @@ mod tests {
             let wanted = decide(&cluster(json!({}), available), reach, &Home::Settled, at(100));
             let said = find(&wanted.conditions, AVAILABLE).map(|condition| condition.reason.as_str());
             assert_eq!(said, reason, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_may_have_add_ons_waits_for_them_at_its_end() {
+        let finalizers =
+            |spec: Value| decide(&cluster(spec, None), HEARD, &Home::Settled, at(100)).finalizers;
+        assert_eq!(finalizers(json!({"hubAcceptsClient": false})), [""; 0]);
+        assert_eq!(finalizers(json!({"hubAcceptsClient": true})), [FINALIZER]);
+        let mut leaving = cluster(json!({"hubAcceptsClient": true}), Some("True"));
+        leaving.metadata.finalizers = Some(vec!["theirs".into(), FINALIZER.into()]);
+        let away = "The agent of the cluster has to do that, and is not heard.";
+        let rows = [
+            ((2, 3), "True", "False/ResourceRemaining: Still to be taken away: 2 add-ons and 3 works.", ""),
+            ((0, 1), "True", "False/ResourceRemaining: Still to be taken away: 1 work.", ""),
+            ((1, 0), "Unknown", "False/ResourceRemaining: Still to be taken away: 1 add-on.", away),
+            (
+                (0, 0),
+                "Unknown",
+                "True/NoResource: No add-on and no work of the cluster is left; its namespace stays.",
+                "",
+            ),
+        ];
+        for ((addons, works), available, wanted, more) in rows {
+            leaving.status = cluster(json!({}), Some(available)).status;
+            let decided = farewell(&leaving, HEARD, Remains { addons, works }, at(100));
+            let said = find(&decided.conditions, DELETING).unwrap();
+            let words = format!("{}/{}: {}", said.status, said.reason, said.message);
+            assert!(words.starts_with(wanted) && words.contains(more), "{words}");
+            assert_eq!(words.len() > wanted.len(), !more.is_empty(), "{words}");
+            let held: &[&str] = if addons + works == 0 { &["theirs"] } else { &["theirs", FINALIZER] };
+            assert_eq!(decided.finalizers, held, "{words}");
         }
     }
 

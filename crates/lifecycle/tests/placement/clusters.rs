@@ -127,6 +127,85 @@ pub(crate) async fn a_restart_is_nobodys_silence(cluster: &Cluster) {
     assert_eq!(about, [], "a second restart finds all as it should be");
 }
 
+impl Stage<'_> {
+    /// An object in the namespace of a cluster, which somebody has to let go.
+    async fn hold(&self, cluster: &str, path: &str, kind: &str, name: &str) -> String {
+        let group = path.trim_start_matches("/apis/").rsplit_once('/').unwrap().0;
+        let version = path.rsplit_once('/').unwrap().1;
+        let plural = format!("{}s", kind.to_lowercase());
+        let object = json!({"apiVersion": format!("{group}/{version}"), "kind": kind,
+            "metadata": {"name": name, "finalizers": ["example.com/hold"]}, "spec": {}});
+        let all = format!("{path}/namespaces/{}/{plural}", self.name(cluster));
+        self.cluster.post(&all, &object).await.expect(201);
+        format!("{all}/{name}")
+    }
+
+    /// A cluster goes, and all that belongs to it before it.
+    pub(crate) async fn leave_with_all(&self, name: &str) {
+        let addons = "/apis/addon.open-cluster-management.io/v1alpha1";
+        let addon = self.hold(name, addons, "ManagedClusterAddOn", "hello").await;
+        let work = self.hold(name, "/apis/work.open-cluster-management.io/v1", "ManifestWork", "w").await;
+        self.cluster.delete(self.cluster_path(name)).await.expect(200);
+        for path in [addon, work] {
+            eventually(&format!("{path} goes"), || async {
+                let found = self.cluster.get(&path).await.expect(200);
+                found["metadata"]["deletionTimestamp"].is_string().then_some(())
+            })
+            .await;
+            self.cluster.merge(&path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+        }
+        eventually("the cluster is gone", || async {
+            (self.cluster.get(self.cluster_path(name)).await.status == 404).then_some(())
+        })
+        .await;
+    }
+
+    /// What a cluster says of its end.
+    async fn until_departure(&self, cluster: &str, wanted: &str) {
+        eventually(&format!("{cluster} says {wanted}"), || async {
+            let said = condition(&self.read_cluster(cluster).await, "Deleting");
+            let words =
+                format!("{}/{}: {}", said["status"], said["reason"], said["message"]).replace('"', "");
+            words.starts_with(wanted).then_some(())
+        })
+        .await;
+    }
+}
+
+pub(crate) async fn a_cluster_goes_when_its_add_ons_and_then_its_works_are_gone(cluster: &Cluster) {
+    let stage = Stage::new(cluster).await;
+    stage.look_after_clusters();
+    stage.well("a").await;
+    let namespace = format!("/api/v1/namespaces/{}", stage.name("a"));
+    let addons = "/apis/addon.open-cluster-management.io/v1alpha1";
+    let addon = stage.hold("a", addons, "ManagedClusterAddOn", "hello").await;
+    let work = stage.hold("a", "/apis/work.open-cluster-management.io/v1", "ManifestWork", "w").await;
+    let let_go = json!({"metadata": {"finalizers": null}});
+    cluster.delete(stage.cluster_path("a")).await.expect(200);
+    let both = "False/ResourceRemaining: Still to be taken away: 1 add-on and 1 work.";
+    stage.until_departure("a", both).await;
+    assert!(cluster.get(&addon).await.expect(200)["metadata"]["deletionTimestamp"].is_string());
+    assert!(cluster.get(&work).await.expect(200)["metadata"]["deletionTimestamp"].is_null(), "works wait");
+    cluster.merge(&addon, &let_go).await.expect(200);
+    stage.until_departure("a", "False/ResourceRemaining: Still to be taken away: 1 work.").await;
+    // Nobody hears the agent that would have to do it, and it does not wait for ever without saying so.
+    stage.say_available("a", "Unknown").await;
+    let words = "False/ResourceRemaining: Still to be taken away: 1 work. The agent of the cluster has to do that, and is not heard. \
+        Whoever knows that the cluster will not come back takes the finalizer \
+        cluster.open-cluster-management.io/manifest-work-cleanup off its works;";
+    stage.until_departure("a", words).await;
+    eventually("the work goes", || async {
+        cluster.get(&work).await.expect(200)["metadata"]["deletionTimestamp"].is_string().then_some(())
+    })
+    .await;
+    cluster.merge(&work, &let_go).await.expect(200);
+    eventually("the cluster is gone", || async {
+        (cluster.get(stage.cluster_path("a")).await.status == 404).then_some(())
+    })
+    .await;
+    assert_eq!(cluster.get(&namespace).await.expect(200)["status"]["phase"], "Active");
+}
+
 /// A client that gets no answer while nobody may pass.
 fn gated(client: kube::Client) -> (kube::Client, Arc<AtomicBool>) {
     let open = Arc::new(AtomicBool::new(true));

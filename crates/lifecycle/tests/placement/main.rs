@@ -23,8 +23,7 @@ async fn embedded() -> Cluster {
 
 async fn prepared(cluster: Cluster) -> Cluster {
     let definitions = bellwether_api::crds().into_iter();
-    let ours =
-        definitions.filter(|definition| definition.name().ends_with(".cluster.open-cluster-management.io"));
+    let ours = definitions.filter(|definition| definition.name().ends_with(".open-cluster-management.io"));
     cluster.install_definitions(ours.map(|definition| serde_json::to_value(definition.crd).unwrap())).await;
     cluster
 }
@@ -75,6 +74,7 @@ scenarios! {
     clusters::silence_taints_a_cluster_and_its_return_clears_it,
     clusters::a_restart_is_nobodys_silence,
     clusters::an_outage_of_the_api_is_nobodys_silence,
+    clusters::a_cluster_goes_when_its_add_ons_and_then_its_works_are_gone,
     clusters::renewals_cause_no_request,
     clusters::sets_and_bindings_say_how_they_are,
     rights::each_controller_has_the_rights_that_it_needs,

@@ -47,5 +47,6 @@ pub(crate) async fn each_controller_has_the_rights_that_it_needs(cluster: &Clust
     })
     .await;
     stage.until_set_and_binding_say("False", "True").await;
+    stage.leave_with_all("a").await;
     assert_eq!(refusals.all(), Vec::<String>::new());
 }

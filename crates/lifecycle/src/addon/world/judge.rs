@@ -13,7 +13,7 @@ use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 
 use super::member::{Configs, is_overridden, is_placed};
-use super::{Key, Management, Reach, Work, World};
+use super::{Key, Management, Reach, Stay, Work, World};
 use crate::addon::decide::available::{Known, available, manifest_applied};
 use crate::addon::decide::progress::{self, Deed, Observed, Rendering, Standing, Turn, Verdict};
 use crate::addon::decide::works::{Stand, Stands};
@@ -70,6 +70,9 @@ impl World {
         let object = self.addons.get(&key.addon)?.get(&key.cluster)?;
         if object.metadata.deletion_timestamp.is_some() {
             return self.farewell(key, object, now);
+        }
+        if matches!(self.clusters.get(&key.cluster), Some((_, Stay::Leaves))) {
+            return None;
         }
         let management = self.managements.get(&key.addon)?;
         Some(self.judge_managed(key, object, management, now))
@@ -135,7 +138,7 @@ impl World {
         let begins =
             begins && verdict.begun != standing.begun || reconfigured && verdict.works == Deed::Bring;
         let known = Known {
-            reachable: self.clusters.get(&key.cluster) != Some(&Reach::No),
+            reachable: !matches!(self.clusters.get(&key.cluster), Some((Reach::No, _))),
             stands: stands.as_ref().filter(|_| !verdict.begun.is_empty()),
             workloads: &ours.iter().flat_map(|work| work.workloads.clone()).collect::<Vec<_>>(),
             heartbeat: None,
@@ -256,7 +259,7 @@ impl World {
         let mut after = before.clone();
         if !done {
             let names: Vec<&str> = ours.iter().map(|work| work.found.name.as_str()).collect();
-            let away = if cluster == Some(&Reach::No) { ", which is out of reach," } else { "" };
+            let away = if matches!(cluster, Some((Reach::No, _))) { ", which is out of reach," } else { "" };
             let message =
                 format!("The agent of {}{away} has to take away {}.", key.cluster, names.join(", "));
             let desired = Desired::new(

@@ -71,7 +71,7 @@ pub struct World {
     placements: KnownPlacements,
     /// What placements were last known to have chosen: what is being written is no reason to forget it.
     chosen: HashMap<Named, Vec<DecidedCluster>>,
-    clusters: HashMap<Arc<str>, Reach>,
+    clusters: HashMap<Arc<str>, (Reach, Stay)>,
     addons: HashMap<Arc<str>, BTreeMap<Arc<str>, Arc<ManagedClusterAddOn>>>,
     works: HashMap<Arc<str>, BTreeMap<String, Work>>,
     /// What is being begun by a write that has not been answered yet.
@@ -84,6 +84,14 @@ pub struct World {
 enum Reach {
     Yes,
     No,
+}
+
+/// Whether a cluster is to stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stay {
+    Stays,
+    /// It is being deleted: nothing is brought there any more.
+    Leaves,
 }
 
 /// An add-on as a whole, and what follows from that.
@@ -228,7 +236,9 @@ impl World {
         let lost =
             conditions.clone().any(|said| said.type_ == clusters::AVAILABLE && said.status == "Unknown");
         let reach = if lost { Reach::No } else { Reach::Yes };
-        if self.clusters.insert(name.clone(), reach) != Some(reach) {
+        let leaves = cluster.metadata.deletion_timestamp.is_some();
+        let known = (reach, if leaves { Stay::Leaves } else { Stay::Stays });
+        if self.clusters.insert(name.clone(), known) != Some(known) {
             self.stir_cluster(&name);
         }
     }
