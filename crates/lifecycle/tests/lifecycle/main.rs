@@ -64,6 +64,7 @@ scenarios! {
     versions::a_version_that_cannot_be_made_says_why,
     versions::a_configuration_that_changes_is_another_change,
     versions::a_version_in_use_that_is_withdrawn_stays,
+    versions::what_only_looks_like_a_work_of_the_add_on_is_left_alone_and_told,
     install::clusters_come_and_go_with_the_decision,
     install::by_hand_nothing_is_made_and_nothing_is_taken,
     install::what_a_person_has_set_stays,

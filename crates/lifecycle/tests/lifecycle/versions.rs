@@ -197,3 +197,22 @@ pub(crate) async fn a_version_in_use_that_is_withdrawn_stays(hub: &Cluster) {
     fleet.until_said("c1", &format!("C=v1 L=v2 {DONE}")).await;
     assert_eq!(fleet.condition("c1", "Degraded").await, "/: ", "it is said no more");
 }
+
+pub(crate) async fn what_only_looks_like_a_work_of_the_add_on_is_left_alone_and_told(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1", "v2"]).await;
+    let stranger = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+        "metadata": {"name": "theirs", "labels": {"open-cluster-management.io/addon-name": fleet.addon,
+            "open-cluster-management.io/addon-version": "v0"}}, "spec": {}});
+    let works = fleet.work_path("c1", 0).rsplit_once('/').unwrap().0.to_owned();
+    hub.post(&works, &stranger).await.expect(201);
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
+    let words = "True/ConfigurationsConfigured: version v1 is asked for; work theirs has the label of the add-on and is not its own, and is left alone";
+    fleet.until_condition("c1", "Configured", words).await;
+    fleet.place(json!([fleet.placed("global", "v2")])).await;
+    fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
+    hub.delete(fleet.path("c1")).await.expect(200);
+    fleet.until_gone(fleet.work_path("c1", 0)).await;
+    let path = format!("{works}/theirs");
+    assert_eq!(hub.get(&path).await.expect(200)["metadata"]["deletionTimestamp"], json!(null));
+}

@@ -43,6 +43,8 @@ pub struct Standing {
     pub last: String,
     /// How the change to what was last begun goes.
     pub course: Course,
+    /// How the condition Progressing says that.
+    pub words: String,
 }
 
 /// How a change goes, as the condition Progressing remembers it.
@@ -74,7 +76,8 @@ impl Standing {
             }
         });
         let (current, last) = (status.current_version.clone(), status.last_version.clone());
-        Self { begun, current, last, course }
+        let words = progressing.map(|condition| condition.message.clone()).unwrap_or_default();
+        Self { begun, current, last, course, words }
     }
 }
 
@@ -125,6 +128,10 @@ pub struct Observed<'a> {
     pub turn: Turn,
     /// Where the works of the version stand. Not looked at where there is no such version.
     pub rendering: Rendering,
+    /// The version of the works that there are, where it is another.
+    pub running: Option<&'a str>,
+    /// Works that say that they are of the add-on, and are not ours.
+    pub strangers: &'a [String],
     /// How long a change may take.
     pub deadline: Option<Duration>,
     /// The time.
@@ -336,9 +343,22 @@ impl<'a> Attempt<'a> {
             None => None,
         };
         let reason = self.direction().reason();
-        let message = format!("{reason} addon to version {}.", self.version);
-        let progressing = self.observed.condition(PROGRESSING, Status::True, reason, message);
+        let progressing = self.observed.condition(PROGRESSING, Status::True, reason, self.announcement());
         Verdict { works: Deed::Bring, next: end, ..self.verdict_of(progressing) }
+    }
+
+    /// What is under way. After a version that there was not, also what runs meanwhile (A6); that is said when it begins,
+    /// and stays, as the works tell only until they are written.
+    fn announcement(&self) -> String {
+        let plain = format!("{} addon to version {}.", self.direction().reason(), self.version);
+        let held = &self.observed.standing.words;
+        match self.observed.running {
+            _ if !self.edge && held.starts_with(&plain) => held.clone(),
+            Some(running) if self.last == UNKNOWN_VERSION => {
+                format!("{plain} Version {running} is there until then.")
+            }
+            _ => plain,
+        }
     }
 
     /// When the change will have taken too long: counted from when it began, and anew where the configurations changed
@@ -356,7 +376,14 @@ impl<'a> Attempt<'a> {
     }
 
     fn verdict_of(&self, progressing: Desired) -> Verdict {
-        let message = format!("version {} is asked for", self.version);
+        let mut message = format!("version {} is asked for", self.version);
+        if let Some(first) = self.observed.strangers.first() {
+            let more = self.observed.strangers.len() - 1;
+            let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+            message.push_str(&format!(
+                "; work {first}{more} has the label of the add-on and is not its own, and is left alone"
+            ));
+        }
         let configured = self.observed.condition(CONFIGURED, Status::True, reason::CONFIGURED, message);
         Verdict {
             begun: self.version.to_owned(),

@@ -104,6 +104,11 @@ impl World {
             let found: Vec<_> = ours.iter().map(|work| work.found.clone()).collect();
             Stands::of(&wanted, &found, &key.addon, version.unwrap_or_default())
         });
+        let others = works.iter().flat_map(|works| works.values());
+        let strangers = others.filter(|work| work.claims.as_ref() == Some(&key.addon));
+        let strangers: Vec<String> = strangers.map(|work| work.found.name.clone()).collect();
+        let running = ours.iter().map(|work| work.found.version.as_str());
+        let running = running.filter(|running| Some(*running) != version).max();
         let rendering = match (&rendered, &stands) {
             (Some(Err(why)), _) => Rendering::Failed(why.clone()),
             (_, stands) => Rendering::Made(stands.clone().unwrap_or_default()),
@@ -132,6 +137,8 @@ impl World {
             catalogue: &management.catalogue,
             turn,
             rendering,
+            running,
+            strangers: &strangers,
             deadline: management.deadline(&key.cluster),
             now,
         });

@@ -277,16 +277,17 @@ impl World {
         if works.get(name).is_some_and(|before| before.version > work.version) {
             return;
         }
-        let addon = work.addon.clone();
-        works.insert(name.to_owned(), work);
-        self.stir_work(cluster, addon.as_deref());
+        let before = works.insert(name.to_owned(), work.clone());
+        self.stir_work(cluster, &work);
+        // One that has changed its label concerns also whom it named before.
+        before.into_iter().for_each(|before| self.stir_work(cluster, &before));
     }
 
     /// A work is gone.
     pub fn undeploy(&mut self, cluster: &str, name: &str) {
         let gone = self.works.get_mut(cluster).and_then(|works| works.remove(name));
         if let Some(gone) = gone {
-            self.stir_work(cluster, gone.addon.as_deref());
+            self.stir_work(cluster, &gone);
         }
     }
 
@@ -445,10 +446,9 @@ impl World {
         self.stir.keys.extend(keys);
     }
 
-    fn stir_work(&mut self, cluster: &str, addon: Option<&str>) {
-        if let Some(addon) = addon {
-            self.stir.keys.insert(Key::new(cluster, addon));
-        }
+    fn stir_work(&mut self, cluster: &str, work: &Work) {
+        let addons = [&work.addon, &work.claims].into_iter().flatten();
+        self.stir.keys.extend(addons.map(|addon| Key { cluster: cluster.into(), addon: addon.clone() }));
     }
 }
 

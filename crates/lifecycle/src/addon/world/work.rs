@@ -19,6 +19,8 @@ use crate::render;
 pub struct Work {
     /// The add-on that it is of, by its name.
     pub addon: Option<Arc<str>>,
+    /// The add-on that its label names, where it is not one of its works.
+    pub claims: Option<Arc<str>>,
     /// What the decision sees of it.
     pub found: Found,
     /// The workloads in it.
@@ -47,8 +49,11 @@ impl Work {
             available: reading(AVAILABLE),
             name,
         };
+        let addon = addon_of(&found.name);
+        let claims = Some(found.addon.as_str()).filter(|label| !label.is_empty() && Some(*label) != addon);
         Self {
-            addon: addon_of(&found.name).map(Arc::from),
+            claims: claims.map(Arc::from),
+            addon: addon.map(Arc::from),
             found,
             workloads: manifests.filter_map(|manifest| workload(manifest, &work.spec)).collect(),
             version: work.resource_version().and_then(|text| text.parse().ok()).unwrap_or_default(),

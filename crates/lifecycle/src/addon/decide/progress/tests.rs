@@ -26,7 +26,7 @@ fn made(stand: Stand) -> Rendering {
 }
 
 fn standing(begun: &str, current: &str, last: &str) -> Standing {
-    Standing { begun: begun.into(), current: current.into(), last: last.into(), course: Course::Over }
+    Standing { begun: begun.into(), current: current.into(), last: last.into(), ..Standing::default() }
 }
 
 /// What a verdict says, in a line: the versions, the condition, its message.
@@ -298,6 +298,8 @@ fn every_row_of_the_table_says_what_it_says() {
             catalogue: &catalogue,
             turn: Turn::Come,
             rendering: row.rendering,
+            running: None,
+            strangers: &[],
             deadline: row.deadline,
             now: now(),
         });
@@ -342,6 +344,8 @@ impl Story {
             catalogue: &self.catalogue,
             turn: self.turn.clone(),
             rendering: made(self.stand.clone()),
+            running: None,
+            strangers: &[],
             deadline: self.deadline,
             now: self.now,
         })
@@ -571,6 +575,8 @@ fn what_is_deleted_is_left_as_it_is() {
         catalogue: &story.catalogue,
         turn: Turn::Come,
         rendering: made(Stand::Missing),
+        running: None,
+        strangers: &[],
         deadline: None,
         now: now(),
     });
@@ -608,4 +614,39 @@ fn durations_are_written_as_strategies_write_them() {
     {
         assert_eq!(in_words(Duration::from_secs(seconds)), words);
     }
+}
+
+#[test]
+fn what_runs_meanwhile_and_what_is_not_ours_is_said_once() {
+    let story = Story::of(&["v1", "v2"]);
+    let strangers = ["theirs".to_owned(), "others".to_owned()];
+    let look = |standing: &Standing, running: Option<&str>, strangers: &[String]| {
+        let verdict = decide(&Observed {
+            addon: "hello",
+            generation: 2,
+            deleting: false,
+            requested: "v2",
+            standing,
+            reconfigured: false,
+            catalogue: &story.catalogue,
+            turn: Turn::Come,
+            rendering: made(Stand::Stale),
+            running,
+            strangers,
+            deadline: None,
+            now: now(),
+        });
+        (verdict.progressing.unwrap().message, verdict.configured.unwrap().message)
+    };
+    let invalid = Standing { course: Course::Invalid, ..standing("v3", "unknown", "v1") };
+    let (first, configured) = look(&invalid, Some("v1"), &[]);
+    assert_eq!(first, "Installing addon to version v2. Version v1 is there until then.");
+    assert_eq!(configured, "version v2 is asked for");
+    // The works are of the new version by now, and nothing new is to be said.
+    let begun = Standing { words: first.clone(), ..standing("v2", "unknown", "unknown") };
+    assert_eq!(look(&begun, None, &[]).0, first);
+    assert_eq!(look(&standing("v1", "v1", ""), Some("v1"), &[]).0, "Upgrading addon to version v2.");
+    let (_, configured) = look(&begun, None, &strangers);
+    let words = "version v2 is asked for; work theirs (and 1 more) has the label of the add-on and is not its own, and is left alone";
+    assert_eq!(configured, words);
 }
