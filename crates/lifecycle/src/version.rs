@@ -160,11 +160,21 @@ impl Catalogue {
     /// Which of two versions comes first, also where there is no such version (any more); nothing, where that cannot be
     /// told.
     pub fn compare(&self, one: &str, other: &str) -> Option<Ordering> {
-        let place = |name: &str| self.supported.iter().position(|version| version.0 == name);
-        match (place(one), place(other)) {
-            (Some(one), Some(other)) => Some(one.cmp(&other)),
-            _ => Some(numbers(one)?.cmp_precedence(&numbers(other)?)),
-        }
+        compare(self.supported.iter().map(Version::as_str), one, other)
+    }
+}
+
+/// Which of two versions comes first, by a list that has the lowest first, or else by their numbers; nothing, where that
+/// cannot be told.
+pub fn compare<'a>(supported: impl IntoIterator<Item = &'a str>, one: &str, other: &str) -> Option<Ordering> {
+    let (mut first, mut second) = (None, None);
+    for (place, name) in supported.into_iter().enumerate() {
+        first = first.or_else(|| (name == one).then_some(place));
+        second = second.or_else(|| (name == other).then_some(place));
+    }
+    match (first, second) {
+        (Some(first), Some(second)) => Some(first.cmp(&second)),
+        _ => Some(numbers(one)?.cmp_precedence(&numbers(other)?)),
     }
 }
 

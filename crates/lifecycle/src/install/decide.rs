@@ -157,15 +157,19 @@ impl Plan {
 }
 
 /// The placement that a cluster goes by.
-enum Assignment<'a> {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Assignment<'a> {
     /// This one.
     Certain(&'a PlacementStrategy),
     /// One that comes later might have it too, and is not settled.
     Open,
 }
 
-/// The last placement that has a cluster wins (A14).
-fn assigned<'a>(strategy: &'a InstallStrategy, choices: &'a [Choice]) -> BTreeMap<&'a str, Assignment<'a>> {
+/// The placement that each cluster goes by: the last that has it wins (A14). There is a choice for each placement.
+pub fn assigned<'a>(
+    strategy: &'a InstallStrategy,
+    choices: &'a [Choice],
+) -> BTreeMap<&'a str, Assignment<'a>> {
     let mut assigned = BTreeMap::new();
     let mut open = false;
     for (placement, choice) in strategy.placements.iter().zip(choices).rev() {

@@ -12,11 +12,12 @@ use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 
-use super::member::{Configs, is_overridden, is_placed};
+use super::member::Configs;
 use super::{Key, Management, Reach, Stay, Work, World};
 use crate::addon::decide::available::{Known, available, manifest_applied};
 use crate::addon::decide::progress::{self, Deed, Observed, Rendering, Standing, Turn, Verdict};
 use crate::addon::decide::works::{Stand, Stands};
+use crate::install::{is_overridden, is_placed};
 use crate::render::{Order, Rendered, render};
 
 /// The reason for which an add-on is marked as degraded by us.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bellwether_api::addon::vocabulary::{AVAILABLE, DEGRADED, HEARTBEAT, INSTALLED_BY, PROGRESSING};
+use bellwether_api::addon::vocabulary::{AVAILABLE, DEGRADED, HEARTBEAT, PROGRESSING};
 use bellwether_api::addon::{
     AddOnDeploymentConfig, AppliedConfig, ConfigReference, HashedConfig, ManagedClusterAddOn, SuccessCriteria,
 };
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Key, Management, World};
 use crate::addon::decide::progress::{Course, Standing, wanted};
-use crate::install::{Field, is_set_by_others};
+use crate::install::is_overridden;
 use crate::rollout::{State, Strategy};
 
 /// The only kind of configurations that templates are rendered with.
@@ -44,32 +44,14 @@ impl World {
             return State::Apart;
         }
         let status = object.status.clone().unwrap_or_default();
-        let standing = Standing::read(&status);
         let version = wanted(&object.spec.install_version, &management.catalogue);
         let same_configs = match self.configs_of(management, object) {
             Ok(configs) => configs.references == status.config_references,
             // What cannot be read has not been begun, or has failed for that.
             Err(_) => true,
         };
-        if version != Some(standing.begun.as_str()) || !same_configs {
-            return if matches!(standing.course, Course::Since(_)) && !standing.begun.is_empty() {
-                State::Diverted
-            } else {
-                State::Waiting
-            };
-        }
-        let Some(progressing) = find(&status.conditions, PROGRESSING) else { return State::Waiting };
-        let since = progressing.last_transition_time.0;
-        match standing.course {
-            Course::Since(since) => State::Changing(since),
-            Course::TimedOut => State::TimedOut,
-            _ if standing.current == standing.begun => {
-                let criteria = strategy.map_or(SuccessCriteria::Applied, |strategy| strategy.criteria);
-                let generation = object.metadata.generation.unwrap_or_default();
-                proven(criteria, &status.conditions, generation, since)
-            }
-            Course::Over | Course::Invalid => State::Failed,
-        }
+        let criteria = strategy.map_or(SuccessCriteria::Applied, |strategy| strategy.criteria);
+        state_of(object, version, same_configs, criteria)
     }
 
     /// The configurations that an add-on on a cluster names, and the defaults of kinds that it does not; in words what
@@ -127,6 +109,35 @@ impl Config {
     }
 }
 
+/// How far a cluster is with a version, from what its ManagedClusterAddOn says. Where the configurations are not those
+/// that it was last begun with, it has not begun.
+pub fn state_of(
+    object: &ManagedClusterAddOn,
+    version: Option<&str>,
+    same_configs: bool,
+    criteria: SuccessCriteria,
+) -> State {
+    let Some(status) = &object.status else { return State::Waiting };
+    let standing = Standing::read(status);
+    if version != Some(standing.begun.as_str()) || !same_configs {
+        return if matches!(standing.course, Course::Since(_)) && !standing.begun.is_empty() {
+            State::Diverted
+        } else {
+            State::Waiting
+        };
+    }
+    let Some(progressing) = find(&status.conditions, PROGRESSING) else { return State::Waiting };
+    match standing.course {
+        Course::Since(since) => State::Changing(since),
+        Course::TimedOut => State::TimedOut,
+        _ if standing.current == standing.begun => {
+            let generation = object.metadata.generation.unwrap_or_default();
+            proven(criteria, &status.conditions, generation, progressing.last_transition_time.0)
+        }
+        Course::Over | Course::Invalid => State::Failed,
+    }
+}
+
 /// Whether all is as the strategy wants it, and since when.
 fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, applied: Timestamp) -> State {
     let lacks = |lacks: String| State::Unproven { since: applied, lacks };
@@ -163,16 +174,6 @@ fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, 
 
 pub(super) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
-}
-
-/// Whether it was made for a placement.
-pub(super) fn is_placed(object: &ManagedClusterAddOn) -> bool {
-    object.annotations().contains_key(INSTALLED_BY)
-}
-
-/// Whether a person has set the version of what was made for a placement.
-pub(super) fn is_overridden(object: &ManagedClusterAddOn) -> bool {
-    is_placed(object) && is_set_by_others(object, Field::InstallVersion)
 }
 
 #[cfg(test)]

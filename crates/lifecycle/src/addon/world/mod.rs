@@ -25,6 +25,7 @@ use crate::watching::Named;
 
 pub use judge::{Judgement, WorkWrite};
 use member::Config;
+pub use member::state_of;
 pub use work::Work;
 
 /// An add-on on a cluster.
