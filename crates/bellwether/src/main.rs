@@ -15,6 +15,7 @@ mod logging;
 mod outcome;
 mod output;
 mod role;
+mod screen;
 mod signals;
 mod target;
 mod up;

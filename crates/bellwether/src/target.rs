@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::watcher;
 
 use crate::cli::TargetArgs;
 
@@ -82,6 +83,28 @@ impl Target {
             kube::Error::Api(status) => anyhow::anyhow!("cannot {attempt}: {}", status.message),
             error => anyhow::Error::new(error)
                 .context(format!("cannot {attempt}: no answer from {self}; is the cluster running?")),
+        }
+    }
+
+    /// As [`Self::explain`], of a request for whatever there is of a kind: what is not found then is the kind.
+    pub(crate) fn explain_kind(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
+        match error {
+            kube::Error::Api(status) if status.code == 404 => anyhow::anyhow!(
+                "cannot {attempt}: {self} does not serve them; `bellwether crds --install` installs their definition"
+            ),
+            error => self.explain(attempt, error),
+        }
+    }
+
+    /// What a watch says when it fails, in the words of the request that failed.
+    pub(crate) fn explain_watch(&self, attempt: &str, error: watcher::Error) -> anyhow::Error {
+        match error {
+            watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+                self.explain_kind(attempt, error)
+            }
+            watcher::Error::WatchFailed(error) => self.explain(attempt, error),
+            watcher::Error::WatchError(status) => anyhow::anyhow!("cannot {attempt}: {}", status.message),
+            error @ watcher::Error::NoResourceVersion => anyhow::Error::new(error),
         }
     }
 }

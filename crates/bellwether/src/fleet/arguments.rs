@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use crate::cli::duration;
+use crate::output::Format;
 
 /// Clusters of the fleet: what there is, whether it is ready at the generation that was asked for, and changes to it
 ///
@@ -99,15 +100,6 @@ pub(crate) struct GetArgs {
     /// How to print.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    Table,
-    Wide,
-    Json,
-    Yaml,
-    Name,
 }
 
 /// Show one with all that is known of it: its conditions and why, what its adapters say, the last reports

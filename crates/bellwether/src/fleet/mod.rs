@@ -19,13 +19,12 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use self::arguments::{
-    Action, ClusterArgs, ConnectionArgs, CreateArgs, DeleteArgs, Format, GetArgs, NodepoolArgs, SpecArgs,
-    UpdateArgs,
+    Action, ClusterArgs, ConnectionArgs, CreateArgs, DeleteArgs, GetArgs, NodepoolArgs, SpecArgs, UpdateArgs,
 };
 use self::connection::{CLUSTER, Collection, NODE_POOL, Noun, connect, pages};
 use self::show::{Owners, Width};
 use crate::outcome::NotDone;
-use crate::output::{forgive_broken_pipe, print};
+use crate::output::{Format, forgive_broken_pipe, print, yaml};
 
 /// How many reports a description shows.
 const LAST_REPORTS: usize = 5;
@@ -62,7 +61,7 @@ fn run(noun: Noun, cluster: Option<&str>, api: &ConnectionArgs, action: Action) 
             Action::Statuses(arguments) => {
                 let statuses: Vec<AdapterStatus> =
                     collection.below(&arguments.name, "/statuses", usize::MAX).await?;
-                if is_for_people(arguments.output) && statuses.is_empty() {
+                if arguments.output.is_for_people() && statuses.is_empty() {
                     eprintln!("No adapter has reported.");
                     return Ok(());
                 }
@@ -72,7 +71,7 @@ fn run(noun: Noun, cluster: Option<&str>, api: &ConnectionArgs, action: Action) 
             Action::Log(arguments) => {
                 let entries: Vec<LogEntry> =
                     collection.below(&arguments.name, "/statuses/log", arguments.last.into()).await?;
-                if is_for_people(arguments.output) && entries.is_empty() {
+                if arguments.output.is_for_people() && entries.is_empty() {
                     eprintln!("No report has come in.");
                     return Ok(());
                 }
@@ -98,7 +97,7 @@ impl Collection {
                 items
             }
         };
-        if items.is_empty() && is_for_people(arguments.output) {
+        if items.is_empty() && arguments.output.is_for_people() {
             eprintln!("No {}s found.", self.noun.word);
             return Ok(());
         }
@@ -254,11 +253,6 @@ impl Collection {
     }
 }
 
-/// A table without rows tells a person nothing.
-fn is_for_people(format: Format) -> bool {
-    matches!(format, Format::Table | Format::Wide)
-}
-
 fn width(format: Format) -> Width {
     if format == Format::Wide { Width::Wide } else { Width::Narrow }
 }
@@ -276,10 +270,6 @@ fn print_list<T: Serialize>(
         Format::Name => items.iter().map(name).collect::<Vec<_>>().join("\n"),
     };
     if text.is_empty() { Ok(()) } else { Ok(print(&text)?) }
-}
-
-fn yaml(content: &impl Serialize) -> anyhow::Result<String> {
-    Ok(serde_saphyr::to_string(content)?.trim_end().to_owned())
 }
 
 /// The spec that was given, if one was.

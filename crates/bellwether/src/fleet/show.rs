@@ -1,7 +1,6 @@
 //! Resources, statuses and logs as text. Pure.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use bellwether_conditions::Status;
 use bellwether_fleet::client::WatchEvent;
@@ -10,7 +9,7 @@ use bellwether_fleet::vocabulary::{is_current, is_last_known};
 use jiff::Timestamp;
 
 use super::connection::Noun;
-use crate::output::{age, table};
+use crate::output::{since, table};
 
 const HEADER: [&str; 5] = ["NAME", "READY", "AVAILABLE", "GENERATION", "AGE"];
 const OF_A_CLUSTER: [&str; 6] = ["CLUSTER", "NAME", "READY", "AVAILABLE", "GENERATION", "AGE"];
@@ -108,11 +107,6 @@ fn availability(item: &Resource) -> String {
         }
         Some(known) => known.status.as_str().to_owned(),
     }
-}
-
-fn since(time: Timestamp, now: Timestamp) -> String {
-    let passed = Duration::try_from(now.duration_since(time)).unwrap_or_default();
-    age(passed)
 }
 
 fn or_dash(text: String) -> String {

@@ -8,10 +8,9 @@ use bellwether_fleet::store::Revision;
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 
-use super::arguments::Format;
 use super::connection::Collection;
 use super::show::{self, Owners, Width};
-use crate::output::print;
+use crate::output::{Format, print, yaml};
 use crate::signals::StopSignals;
 
 /// How long to wait before a server that went away is tried again.
@@ -96,7 +95,7 @@ impl Lines {
                     serde_json::json!({"event": event.event, "revision": event.revision, "resource": item});
                 print(&line.to_string())?;
             }
-            Format::Yaml => print(&format!("---\n{}", super::yaml(item)?))?,
+            Format::Yaml => print(&format!("---\n{}", yaml(item)?))?,
             Format::Name => print(&format!("{} {}", event.event, collection.name_of(item)))?,
             Format::Table | Format::Wide => {
                 let width = if self.format == Format::Wide { Width::Wide } else { Width::Narrow };

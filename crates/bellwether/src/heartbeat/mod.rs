@@ -3,13 +3,9 @@
 pub(crate) mod arguments;
 mod board;
 mod liveness;
-mod screen;
 mod send;
 mod table;
 mod watch;
-
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use self::arguments::Action;
 use crate::output::forgive_broken_pipe;
@@ -21,9 +17,4 @@ pub(crate) fn run(action: Action) -> anyhow::Result<()> {
         Action::Watch(arguments) => runtime.block_on(watch::run(&arguments)),
     };
     forgive_broken_pipe(done)
-}
-
-/// The time of day where the person is.
-fn time_of_day(instant: Timestamp) -> String {
-    instant.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }

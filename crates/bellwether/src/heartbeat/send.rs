@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::arguments::{Lines, SendArgs};
-use super::time_of_day;
-use crate::output::print;
+
+use crate::output::{print, time_of_day};
 use crate::signals::StopSignals;
 use crate::target::Target;
 

@@ -5,20 +5,8 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::liveness::{Row, State};
-use crate::output::{age, table};
-
-/// What the table has to fit in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Frame {
-    pub(super) lines: usize,
-    pub(super) columns: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Colour {
-    Plain,
-    ByState,
-}
+use crate::output::{Colour, Hue, age, coloured, cut, table};
+use crate::screen::Frame;
 
 const HEADER: [&str; 7] = ["NAMESPACE", "NAME", "STATE", "AGE", "LAST HEARTBEAT", "PERIOD", "REASON"];
 const STATE_COLUMN: &str = "STATE";
@@ -43,7 +31,7 @@ pub(super) fn lines(rows: &[Row], zone: &TimeZone, frame: Option<Frame>, colour:
     }
     if colour == Colour::ByState {
         for (line, row) in lines.iter_mut().skip(1).zip(shown_rows) {
-            *line = coloured(line, place, row.state);
+            *line = coloured(line, place, row.state.word(), hue(row.state));
         }
     }
     lines
@@ -101,22 +89,12 @@ fn date(stamp: Timestamp, zone: &TimeZone) -> String {
     stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-fn cut(line: &str, columns: usize) -> String {
-    console::truncate_str(line, columns, "…").into_owned()
-}
-
-/// Colours the word of the state, which begins at a place that a cut line may not have.
-fn coloured(line: &str, place: usize, state: State) -> String {
-    let code = match state {
-        State::Silent | State::Down => 31,
-        State::Late | State::Unknown => 33,
-        State::Never => 2,
-        State::Alive => 32,
-    };
-    let Some((before, rest)) = line.split_at_checked(place) else { return line.to_owned() };
-    match rest.strip_prefix(state.word()) {
-        Some(after) => format!("{before}\u{1b}[{code}m{}\u{1b}[0m{after}", state.word()),
-        None => line.to_owned(),
+fn hue(state: State) -> Hue {
+    match state {
+        State::Silent | State::Down => Hue::Red,
+        State::Late | State::Unknown => Hue::Yellow,
+        State::Never => Hue::Faint,
+        State::Alive => Hue::Green,
     }
 }
 

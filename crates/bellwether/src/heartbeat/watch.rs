@@ -10,17 +10,16 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use kube::api::{Api, ApiResource, DynamicObject};
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{Event, watcher};
 use kube::runtime::{WatchStreamExt as _, watcher::Config};
 use tokio::time::MissedTickBehavior;
 
 use super::arguments::WatchArgs;
 use super::board::{Board, News};
-use super::screen::{Screen, frame};
-use super::table::{self, Colour, Frame};
-use super::time_of_day;
+use super::table;
 use crate::cli::Output;
-use crate::output::print;
+use crate::output::{colour, print, time_of_day};
+use crate::screen::{Frame, Screen, frame};
 use crate::signals::StopSignals;
 use crate::target::Target;
 
@@ -50,15 +49,14 @@ async fn once(target: &Target, instances: Api<DynamicObject>, output: Output) ->
     let mut board = Board::default();
     let mut events = pin!(watcher(instances, Config::default()));
     while !board.is_complete() {
-        let event = events.try_next().await.map_err(|error| explain(target, error))?;
+        let event = events.try_next().await.map_err(|error| target.explain_watch(ATTEMPT, error))?;
         let Some(event) = event else { break };
         board.see(event, clock.now());
     }
     let rows = board.rows(clock.now());
     match output {
         Output::Table => {
-            let lines =
-                table::lines(&rows, &TimeZone::system(), None, colour(std::io::stdout().is_terminal()));
+            let lines = table::lines(&rows, &TimeZone::system(), None, colour());
             print(&lines.join("\n"))?;
         }
         Output::Json => {
@@ -85,7 +83,7 @@ async fn follow(target: &Target, instances: Api<DynamicObject>, mut view: View) 
                     board.see(event, clock.now());
                 }
                 Some(Err(error)) => {
-                    let words = format!("{:#}", explain(target, error));
+                    let words = format!("{:#}", target.explain_watch(ATTEMPT, error));
                     if trouble.as_ref() != Some(&words) {
                         view.complain(&words);
                     }
@@ -97,29 +95,6 @@ async fn follow(target: &Target, instances: Api<DynamicObject>, mut view: View) 
             () = signals.next() => return Ok(()),
         }
     }
-}
-
-/// What a watch says when it fails, in the words of the request that failed.
-fn explain(target: &Target, error: watcher::Error) -> anyhow::Error {
-    let not_served = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 404);
-    match error {
-        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)
-            if not_served(&error) =>
-        {
-            anyhow::anyhow!(
-                "cannot {ATTEMPT}: {target} does not serve them; `bellwether crds --install` installs their definition"
-            )
-        }
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => target.explain(ATTEMPT, error),
-        watcher::Error::WatchError(status) => anyhow::anyhow!("cannot {ATTEMPT}: {}", status.message),
-        error @ watcher::Error::NoResourceVersion => anyhow::Error::new(error),
-    }
-}
-
-fn colour(terminal: bool) -> Colour {
-    if terminal && std::env::var_os("NO_COLOR").is_none() { Colour::ByState } else { Colour::Plain }
 }
 
 /// Where the instances are shown.
@@ -171,7 +146,7 @@ fn picture(board: &Board, trouble: Option<&str>, now: Timestamp, frame: Frame) -
     let mut lines = Vec::new();
     if board.is_complete() {
         lines.extend([format!("{}  {}", time_of_day(now), table::summary(&rows)), String::new()]);
-        lines.extend(table::lines(&rows, &TimeZone::system(), Some(inner), colour(true)));
+        lines.extend(table::lines(&rows, &TimeZone::system(), Some(inner), colour()));
     }
     lines.extend(trouble.map(|words| format!("{words}; trying again")));
     // A terminal of very few lines.

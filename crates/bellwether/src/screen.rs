@@ -3,8 +3,6 @@
 
 use std::io::{self, Write};
 
-use super::table::Frame;
-
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
 /// Between these the terminal shows nothing half-done, if it knows them.
@@ -13,20 +11,27 @@ const END: &str = "\x1b[?2026l";
 const CLEAR_REST_OF_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
+/// The room that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) lines: usize,
+    pub(crate) columns: usize,
+}
+
 /// Hides the cursor as long as it lives.
-pub(super) struct Screen<W: Write> {
+pub(crate) struct Screen<W: Write> {
     terminal: W,
     drawn: usize,
 }
 
 impl<W: Write> Screen<W> {
-    pub(super) fn on(mut terminal: W) -> io::Result<Self> {
+    pub(crate) fn on(mut terminal: W) -> io::Result<Self> {
         terminal.write_all(HIDE_CURSOR.as_bytes())?;
         Ok(Self { terminal, drawn: 0 })
     }
 
     /// Draws over what was drawn before. The lines must fit: one that wraps would be taken for one line.
-    pub(super) fn draw(&mut self, lines: &[String]) -> io::Result<()> {
+    pub(crate) fn draw(&mut self, lines: &[String]) -> io::Result<()> {
         let mut frame = String::from(BEGIN);
         if self.drawn > 0 {
             frame.push_str(&format!("\x1b[{}A", self.drawn));
@@ -54,7 +59,7 @@ impl<W: Write> Drop for Screen<W> {
 }
 
 /// The room in the terminal of stdout; the last line is left to the cursor.
-pub(super) fn frame() -> Frame {
+pub(crate) fn frame() -> Frame {
     let (lines, columns) = console::Term::stdout().size();
     Frame { lines: usize::from(lines).saturating_sub(1), columns: usize::from(columns) }
 }
