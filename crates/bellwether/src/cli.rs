@@ -38,6 +38,9 @@ pub(crate) enum LogFormat {
 pub(crate) enum Command {
     Up(UpArgs),
     Crds(CrdsArgs),
+    /// Add-ons of the fleet: how they are, how far a rollout is, and upgrades, rollbacks and pauses.
+    #[command(subcommand)]
+    Addon(crate::addon::arguments::Action),
     /// Send heartbeats for an add-on, or watch which add-ons are alive.
     #[command(subcommand)]
     Heartbeat(crate::heartbeat::arguments::Action),

@@ -1,5 +1,6 @@
 //! The `bellwether` binary: arguments and wiring only. What it does lives in the crates it wires.
 
+mod addon;
 mod agent;
 mod bench;
 mod cli;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         cli::Command::Up(arguments) => up::run(arguments),
         cli::Command::Crds(arguments) => crds::run(&arguments),
+        cli::Command::Addon(action) => addon::run(action),
         cli::Command::Heartbeat(action) => heartbeat::run(action),
         cli::Command::Cluster(arguments) => fleet::run_cluster(arguments),
         cli::Command::Nodepool(arguments) => fleet::run_nodepool(arguments),

@@ -1,0 +1,593 @@
+//! The blast radius of another version: which clusters change, which do not and why, and what is to be written for it.
+//! Pure.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use bellwether_api::addon::vocabulary::{PROGRESSING, UNKNOWN_VERSION};
+use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
+use bellwether_lifecycle::install::{is_overridden, is_placed};
+use bellwether_lifecycle::version::compare;
+use kube::ResourceExt as _;
+
+use super::hub::Picture;
+use super::progress::pace;
+use super::reach::{Reach, reach};
+use super::state::{find, set_by};
+use crate::output::{some_of, table};
+
+/// How many clusters are named in a sentence.
+const NAMED: usize = 5;
+
+/// What another version would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Radius {
+    pub(super) addon: String,
+    pub(super) version: String,
+    pub(super) touched: Vec<Touch>,
+    pub(super) spared: Vec<Spared>,
+    /// The placements that are to ask for it.
+    pub(super) edits: Vec<Edit>,
+    /// Placements of which it is not known what clusters they have, and why.
+    pub(super) doubts: Vec<String>,
+    /// All that change sooner or later, also those that are held.
+    courses: Vec<(String, String, Direction)>,
+}
+
+/// A cluster that changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Touch {
+    pub(super) cluster: String,
+    /// Empty, where there is none yet.
+    pub(super) from: String,
+    /// Where it has not come to that version: how far it is.
+    pub(super) on_the_way: Option<String>,
+    pub(super) direction: Direction,
+    pub(super) placement: String,
+    pub(super) strategy: String,
+}
+
+/// A cluster that does not change, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Spared {
+    pub(super) cluster: String,
+    pub(super) version: String,
+    pub(super) why: String,
+}
+
+/// A placement that is to ask for another version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Edit {
+    /// Its place in the list.
+    pub(super) place: usize,
+    pub(super) placement: String,
+    /// What it asks for; empty, where there is none at all.
+    pub(super) from: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// It has no version yet.
+    Install,
+    Upgrade,
+    Rollback,
+    /// Nobody can tell which of the two versions is the later.
+    Change,
+}
+
+impl Direction {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Upgrade => "upgrade",
+            Self::Rollback => "rollback",
+            Self::Change => "change",
+        }
+    }
+}
+
+/// What a person wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Intent {
+    Upgrade,
+    Rollback,
+}
+
+impl Intent {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Upgrade => "upgrade",
+            Self::Rollback => "rollback",
+        }
+    }
+}
+
+/// The versions that there are, the lowest first.
+fn supported(addon: &ClusterManagementAddOn) -> Vec<&str> {
+    addon.status.iter().flat_map(|status| &status.supported_versions).map(String::as_str).collect()
+}
+
+/// A version that there is; in words why not.
+pub(super) fn supported_version(addon: &ClusterManagementAddOn, version: &str) -> Result<String, String> {
+    let name = addon.name_any();
+    match supported(addon).as_slice() {
+        [] => Err(format!(
+            "{name} has no versions: no AddOnTemplate with spec.addonName {name} has been published"
+        )),
+        known if known.contains(&version) => Ok(version.to_owned()),
+        known => Err(format!("{name} has no version {version}; there are: {}", known.join(", "))),
+    }
+}
+
+/// The version where nobody asks for one; in words why there is none.
+pub(super) fn default_version(addon: &ClusterManagementAddOn) -> Result<String, String> {
+    let default = addon.status.as_ref().map(|status| status.default_version.as_str()).unwrap_or_default();
+    supported_version(addon, default)
+}
+
+/// The version that all clusters of these placements had before; in words why there is none.
+pub(super) fn version_before(picture: &Picture, places: &[usize]) -> Result<String, String> {
+    let known = supported(&picture.addon);
+    let mut before: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (_, reach) in selected(picture, places) {
+        for member in &reach.members {
+            let Some(instance) = picture.instances.get(&member.cluster) else { continue };
+            if let Some(version) = earlier(instance, &reach.version, &known) {
+                before.entry(version).or_default().push(member.cluster.clone());
+            }
+        }
+    }
+    let name = picture.addon.name_any();
+    if before.is_empty() {
+        return Err(format!(
+            "no cluster of {name} had an earlier version to go back to; say which by --version: {}",
+            known.join(", ")
+        ));
+    }
+    let versions: Vec<&String> = before.keys().collect();
+    if let [version] = versions.as_slice() {
+        return Ok((*version).clone());
+    }
+    let groups = before.iter().map(|(version, clusters)| {
+        let clusters: Vec<&str> = clusters.iter().map(String::as_str).collect();
+        format!("{version} on {}", some_of(&clusters, NAMED))
+    });
+    let groups: Vec<String> = groups.collect();
+    Err(format!(
+        "the clusters of {name} did not all have the same version before: {}; say which by --version, or for which \
+         clusters by --placement",
+        groups.join("; ")
+    ))
+}
+
+/// The version that a cluster goes back to: what it had before; or what it still has, where it has not begun with what its
+/// placement asks for.
+fn earlier(instance: &ManagedClusterAddOn, asked: &str, known: &[&str]) -> Option<String> {
+    if !is_placed(instance) || is_overridden(instance) || instance.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let status = instance.status.as_ref()?;
+    let begun = status.install_version.as_str();
+    let back = if begun == asked { status.last_version.as_str() } else { begun };
+    let real = !matches!(back, "" | UNKNOWN_VERSION);
+    let later = compare(known.iter().copied(), back, begun) == Some(Ordering::Greater);
+    (real && !later).then(|| back.to_owned())
+}
+
+fn selected<'a>(picture: &'a Picture, places: &[usize]) -> Vec<(usize, Reach<'a>)> {
+    reach(picture).into_iter().enumerate().filter(|(place, _)| places.contains(place)).collect()
+}
+
+/// What would become of the clusters of these placements.
+pub(super) fn radius(picture: &Picture, places: &[usize], version: &str) -> Radius {
+    let mut radius = Radius {
+        addon: picture.addon.name_any(),
+        version: version.to_owned(),
+        touched: Vec::new(),
+        spared: Vec::new(),
+        edits: Vec::new(),
+        doubts: Vec::new(),
+        courses: Vec::new(),
+    };
+    let all = selected(picture, places);
+    let chosen: Vec<String> = all.iter().map(|(_, reach)| reach.name.clone()).collect();
+    for (place, reach) in all {
+        if reach.version != version {
+            let (placement, from) = (reach.name.clone(), reach.version.clone());
+            radius.edits.push(Edit { place, placement, from });
+        }
+        radius.doubts.extend(reach.doubt.iter().map(|why| format!("{}: {why}", reach.name)));
+        for member in &reach.members {
+            radius.judge(picture, &reach, &member.cluster);
+        }
+        for taken in reach.taken.iter().filter(|taken| !chosen.contains(&taken.by)) {
+            let version = picture.instances.get(&taken.cluster).map(begun).unwrap_or_default();
+            let why = format!("goes by {}, which comes later than {}", taken.by, reach.name);
+            radius.spared.push(Spared { cluster: taken.cluster.clone(), version, why });
+        }
+    }
+    radius.touched.sort_by(|one, other| one.cluster.cmp(&other.cluster));
+    radius.spared.sort_by(|one, other| one.cluster.cmp(&other.cluster));
+    radius
+}
+
+fn begun(instance: &ManagedClusterAddOn) -> String {
+    instance.status.as_ref().map(|status| status.install_version.clone()).unwrap_or_default()
+}
+
+impl Radius {
+    fn judge(&mut self, picture: &Picture, reach: &Reach<'_>, cluster: &str) {
+        let instance = picture.instances.get(cluster);
+        let from = instance.map(begun).unwrap_or_default();
+        if let Some(why) = instance.and_then(|instance| left_alone(instance, reach, &self.version)) {
+            self.spared.push(Spared { cluster: cluster.to_owned(), version: from, why });
+            return;
+        }
+        let direction = direction(&supported(&picture.addon), &from, &self.version);
+        self.courses.push((cluster.to_owned(), from.clone(), direction));
+        if reach.placement.paused {
+            let why = format!(
+                "{} is paused; it changes after `bellwether addon resume {}`",
+                reach.name, self.addon
+            );
+            self.spared.push(Spared { cluster: cluster.to_owned(), version: from, why });
+            return;
+        }
+        self.touched.push(Touch {
+            cluster: cluster.to_owned(),
+            from,
+            on_the_way: instance.and_then(on_the_way),
+            direction,
+            placement: reach.name.clone(),
+            strategy: pace(reach.placement),
+        });
+    }
+
+    /// Why this is not what a person wants, if it is not: a way back is no upgrade, and a way on no rollback.
+    pub(super) fn contradicts(&self, intent: Intent) -> Option<String> {
+        let (wrong, other, relation) = match intent {
+            Intent::Upgrade => (Direction::Rollback, Intent::Rollback, "earlier"),
+            Intent::Rollback => (Direction::Upgrade, Intent::Upgrade, "later"),
+        };
+        let against: Vec<String> = self
+            .courses
+            .iter()
+            .filter(|(_, _, direction)| *direction == wrong)
+            .map(|(cluster, from, _)| format!("{cluster} ({from})"))
+            .collect();
+        if against.is_empty() {
+            return None;
+        }
+        let names: Vec<&str> = against.iter().map(String::as_str).collect();
+        let (addon, version) = (&self.addon, &self.version);
+        let all = against.len() == self.courses.len();
+        let what_to_do = if all {
+            format!("`bellwether addon {} {addon} --version {version}` does that", other.word())
+        } else {
+            "others would go the other way: say which clusters by --placement".to_owned()
+        };
+        Some(format!(
+            "{version} is {relation} than what {} asked for: {}; {what_to_do}",
+            if names.len() == 1 { "a cluster was last" } else { "clusters were last" },
+            some_of(&names, NAMED)
+        ))
+    }
+
+    /// In a sentence.
+    pub(super) fn headline(&self) -> String {
+        let all = self.touched.len() + self.spared.len();
+        let changes = if self.touched.len() == 1 { "cluster changes" } else { "clusters change" };
+        match self.touched.len() {
+            touched if touched == all => format!("{} to {}: {touched} {changes}.", self.addon, self.version),
+            touched => format!("{} to {}: {touched} of {all} {changes}.", self.addon, self.version),
+        }
+    }
+
+    /// All of it as text; of clusters at most so many.
+    pub(super) fn lines(&self, most: usize) -> Vec<String> {
+        let mut lines = vec![self.headline()];
+        lines.extend(
+            self.doubts.iter().map(|doubt| format!("It is not known for sure which these are. {doubt}")),
+        );
+        if !self.touched.is_empty() {
+            lines.push(String::new());
+            let rows = self.touched.iter().take(most).map(|touch| {
+                let from = match (touch.from.as_str(), &touch.on_the_way) {
+                    ("", _) => "-".to_owned(),
+                    (from, None) => from.to_owned(),
+                    (from, Some(how)) => format!("{from} ({how})"),
+                };
+                let direction = touch.direction.word().to_owned();
+                let (placement, strategy) = (touch.placement.clone(), touch.strategy.clone());
+                [touch.cluster.clone(), from, self.version.clone(), direction, placement, strategy]
+            });
+            lines.extend(table(["CLUSTER", "FROM", "TO", "DIRECTION", "PLACEMENT", "STRATEGY"], rows));
+            lines.extend(more(self.touched.len(), most));
+        }
+        if !self.spared.is_empty() {
+            lines.push(String::new());
+            let rows = self.spared.iter().take(most).map(|one| {
+                let version = if one.version.is_empty() { "-".to_owned() } else { one.version.clone() };
+                [one.cluster.clone(), version, one.why.clone()]
+            });
+            lines.extend(table(["NOT TOUCHED", "VERSION", "WHY"], rows));
+            lines.extend(more(self.spared.len(), most));
+        }
+        lines
+    }
+}
+
+fn more(all: usize, most: usize) -> Option<String> {
+    let rest = all.saturating_sub(most);
+    (rest > 0).then(|| format!("… and {rest} more; --dry-run shows them all"))
+}
+
+/// Why the version of a placement makes no difference to a cluster, if it does not.
+fn left_alone(instance: &ManagedClusterAddOn, reach: &Reach<'_>, version: &str) -> Option<String> {
+    if instance.metadata.deletion_timestamp.is_some() {
+        return Some("is being taken away".to_owned());
+    }
+    if !is_placed(instance) {
+        return Some("was made by hand, so no placement sets its version".to_owned());
+    }
+    if is_overridden(instance) {
+        return Some(set_by(instance));
+    }
+    if begun(instance) == version {
+        return Some(match on_the_way(instance) {
+            None => "already there".to_owned(),
+            Some(how) => format!("already on its way there: {how}"),
+        });
+    }
+    (reach.version == version).then(|| format!("{} asks for it already; its turn has not come", reach.name))
+}
+
+/// Where a cluster has not come to the version that it has begun: how far it is.
+fn on_the_way(instance: &ManagedClusterAddOn) -> Option<String> {
+    let status = instance.status.as_ref()?;
+    if status.install_version.is_empty() || status.current_version == status.install_version {
+        return None;
+    }
+    let said = find(&status.conditions, PROGRESSING)?;
+    Some(said.reason.to_lowercase())
+}
+
+fn direction(known: &[&str], from: &str, to: &str) -> Direction {
+    match compare(known.iter().copied(), from, to) {
+        _ if from.is_empty() => Direction::Install,
+        Some(Ordering::Less) => Direction::Upgrade,
+        Some(Ordering::Greater) => Direction::Rollback,
+        Some(Ordering::Equal) | None => Direction::Change,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::reach::tests::{asks, condition, instance, picture};
+    use super::*;
+
+    /// A canary at v2, two others at v1 of which a person has set one.
+    fn fleet() -> Picture {
+        let mut theirs = instance("c", "global", "v1", "");
+        theirs["metadata"]["managedFields"][0]["manager"] = json!("kubectl-patch");
+        picture(
+            &[(asks("global", "v1"), Some(&["a", "b", "c"])), (asks("canary", "v2"), Some(&["a"]))],
+            &[instance("a", "canary", "v2", "v1"), instance("b", "global", "v1", ""), theirs],
+        )
+    }
+
+    fn told(radius: &Radius) -> (Vec<String>, Vec<String>) {
+        let touch = |touch: &Touch| {
+            format!("{} {}>{} {}", touch.cluster, touch.from, radius.version, touch.direction.word())
+        };
+        let spare = |spared: &Spared| format!("{} {}: {}", spared.cluster, spared.version, spared.why);
+        (radius.touched.iter().map(touch).collect(), radius.spared.iter().map(spare).collect())
+    }
+
+    #[test]
+    fn the_radius_of_all_placements() {
+        let (touched, spared) = told(&radius(&fleet(), &[0, 1], "v2"));
+        assert_eq!(touched, ["b v1>v2 upgrade"]);
+        assert_eq!(
+            spared,
+            ["a v2: already there", "c v1: its version is set by kubectl-patch, not by its placement"]
+        );
+    }
+
+    #[test]
+    fn the_radius_of_one_placement_names_those_that_a_later_one_has() {
+        let found = radius(&fleet(), &[0], "v3");
+        let (touched, spared) = told(&found);
+        assert_eq!(touched, ["b v1>v3 upgrade"]);
+        assert_eq!(spared[0], "a v2: goes by default/canary, which comes later than default/global");
+        assert_eq!(found.edits, [Edit { place: 0, placement: "default/global".into(), from: "v1".into() }]);
+    }
+
+    #[test]
+    fn a_placement_that_is_paused_holds_its_clusters() {
+        let paused = json!({"name": "p", "addonTemplate": {"installVersion": "v1"}, "paused": true});
+        let found = picture(&[(paused, Some(&["a"]))], &[instance("a", "p", "v1", "")]);
+        let found = radius(&found, &[0], "v2");
+        assert_eq!(
+            told(&found),
+            (
+                vec![],
+                vec![
+                    "a v1: default/p is paused; it changes after `bellwether addon resume hello`".to_owned()
+                ]
+            )
+        );
+        assert_eq!(found.edits.len(), 1, "it is to ask for it all the same");
+        assert!(found.contradicts(Intent::Rollback).is_some(), "also what is held must be wanted");
+    }
+
+    #[test]
+    fn others_that_do_not_change_say_why() {
+        let mut by_hand = instance("b", "p", "v1", "");
+        by_hand["metadata"]["annotations"] = json!({});
+        let mut going = instance("c", "p", "v1", "");
+        going["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z");
+        let mut moving = instance("d", "p", "v2", "v1");
+        moving["status"]["currentVersion"] = json!("unknown");
+        moving["status"]["conditions"] = json!([condition("Progressing", "True", "Upgrading", "m")]);
+        let found = picture(&[(asks("p", "v1"), Some(&["a", "b", "c", "d"]))], &[by_hand, going, moving]);
+        let (touched, spared) = told(&radius(&found, &[0], "v2"));
+        assert_eq!(touched, ["a >v2 install"]);
+        assert_eq!(
+            spared,
+            [
+                "b v1: was made by hand, so no placement sets its version",
+                "c v1: is being taken away",
+                "d v2: already on its way there: upgrading",
+            ]
+        );
+    }
+
+    #[test]
+    fn where_it_is_asked_for_already_there_is_nothing_to_write() {
+        let found = picture(
+            &[(asks("p", ""), Some(&["a", "b"]))],
+            &[instance("a", "p", "v2", ""), instance("b", "p", "v1", "")],
+        );
+        let found = radius(&found, &[0], "v2");
+        assert_eq!(found.edits, []);
+        assert_eq!(
+            told(&found).1,
+            ["a v2: already there", "b v1: default/p asks for it already; its turn has not come"]
+        );
+    }
+
+    #[test]
+    fn a_way_back_is_no_upgrade_and_a_way_on_no_rollback() {
+        let fleet = fleet();
+        let rows = [
+            (vec![0, 1], "v3", Intent::Upgrade, None),
+            (vec![1], "v1", Intent::Rollback, None),
+            (
+                vec![1],
+                "v1",
+                Intent::Upgrade,
+                Some(
+                    "v1 is earlier than what a cluster was last asked for: a (v2); `bellwether addon rollback hello --version v1` does that",
+                ),
+            ),
+            (
+                vec![0],
+                "v2",
+                Intent::Rollback,
+                Some(
+                    "v2 is later than what a cluster was last asked for: b (v1); `bellwether addon upgrade hello --version v2` does that",
+                ),
+            ),
+        ];
+        for (places, version, intent, wanted) in rows {
+            let found = radius(&fleet, &places, version).contradicts(intent);
+            assert_eq!(found.as_deref(), wanted, "{version} {intent:?}");
+        }
+        let mixed = picture(
+            &[(asks("p", "v1"), Some(&["a", "b"]))],
+            &[instance("a", "p", "v1", ""), instance("b", "p", "v3", "v1")],
+        );
+        let found = radius(&mixed, &[0], "v2").contradicts(Intent::Upgrade).unwrap();
+        assert!(found.contains("b (v3)") && found.contains("--placement"), "{found}");
+    }
+
+    fn on_the_way_to(cluster: &str, version: &str, last: &str) -> Value {
+        let mut moving = instance(cluster, "p", version, last);
+        moving["status"]["currentVersion"] = json!("unknown");
+        moving["status"]["conditions"] = json!([condition("Progressing", "False", "Failed", "no")]);
+        moving
+    }
+
+    #[test]
+    fn clusters_go_back_to_what_they_had_where_all_agree() {
+        let v2 = || asks("p", "v2");
+        type Row = (&'static str, Value, Vec<Value>, Result<&'static str, &'static str>);
+        let rows: Vec<Row> = vec![
+            (
+                "all had it",
+                v2(),
+                vec![instance("a", "p", "v2", "v1"), instance("b", "p", "v2", "v1")],
+                Ok("v1"),
+            ),
+            (
+                "one failed, the other has not begun",
+                v2(),
+                vec![on_the_way_to("a", "v2", "v1"), instance("b", "p", "v1", "")],
+                Ok("v1"),
+            ),
+            (
+                "one came new to the later version",
+                v2(),
+                vec![instance("a", "p", "v2", "v1"), instance("b", "p", "v2", "")],
+                Ok("v1"),
+            ),
+            (
+                "a version that there was not",
+                v2(),
+                vec![instance("a", "p", "v2", "unknown")],
+                Err("no cluster of hello had an earlier version"),
+            ),
+            (
+                "none before",
+                v2(),
+                vec![instance("a", "p", "v2", "")],
+                Err("say which by --version: v1, v2, v3"),
+            ),
+            (
+                "the one before was later",
+                v2(),
+                vec![instance("a", "p", "v2", "v3")],
+                Err("no cluster of hello had an earlier version"),
+            ),
+            (
+                "they differ",
+                asks("p", "v3"),
+                vec![instance("a", "p", "v3", "v1"), instance("b", "p", "v3", "v2")],
+                Err("did not all have the same version before: v1 on a; v2 on b; say which by --version"),
+            ),
+        ];
+        for (sentence, placement, instances, wanted) in rows {
+            let found = version_before(&picture(&[(placement, Some(&["a", "b"]))], &instances), &[0]);
+            match (found, wanted) {
+                (Ok(found), Ok(wanted)) => assert_eq!(found, wanted, "{sentence}"),
+                (Err(found), Err(wanted)) => assert!(found.contains(wanted), "{sentence}: {found}"),
+                (found, wanted) => panic!("{sentence}: {found:?} {wanted:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_version_that_there_is_not_names_those_that_there_are() {
+        let mut addon = fleet().addon;
+        assert_eq!(
+            supported_version(&addon, "v9"),
+            Err("hello has no version v9; there are: v1, v2, v3".into())
+        );
+        assert_eq!(default_version(&addon), Ok("v2".into()));
+        addon.status = None;
+        assert!(default_version(&addon).unwrap_err().contains("no AddOnTemplate"));
+    }
+
+    #[test]
+    fn the_radius_is_shown_with_counts_and_bounds() {
+        let lines = radius(&fleet(), &[0, 1], "v2").lines(20);
+        assert_eq!(
+            lines,
+            [
+                "hello to v2: 1 of 3 clusters change.",
+                "",
+                "CLUSTER  FROM  TO  DIRECTION  PLACEMENT       STRATEGY",
+                "b        v1    v2  upgrade    default/global  all at once",
+                "",
+                "NOT TOUCHED  VERSION  WHY",
+                "a            v2       already there",
+                "c            v1       its version is set by kubectl-patch, not by its placement",
+            ]
+        );
+        let lines = radius(&fleet(), &[0, 1], "v2").lines(1);
+        assert_eq!(lines.last().unwrap(), "… and 1 more; --dry-run shows them all");
+    }
+}
