@@ -4,9 +4,9 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use super::arguments::{ChangeArgs, RollbackArgs, UpgradeArgs};
 use super::hub::{self, Picture};
-use super::radius::{Intent, Radius, default_version, radius, supported_version, version_before};
+use super::radius::{Intent, Radius, default_version, radius, supported_version, way_back};
 use super::write::{Written, ask_for, write};
-use super::{NAME_OF_ADDON, places, refuse_manual};
+use super::{places, refuse_manual};
 use crate::outcome::NotDone;
 use crate::output::print;
 use crate::target::Target;
@@ -68,16 +68,21 @@ fn plan(
     picture: &Picture,
 ) -> anyhow::Result<Radius> {
     let places = places(&picture.addon, arguments.placement.as_deref())?;
-    let version = match (version, intent) {
-        (Some(version), _) => supported_version(&picture.addon, version),
-        (None, Intent::Upgrade) => default_version(&picture.addon),
+    let supported = |version: &str| supported_version(&picture.addon, version).map_err(NotDone::Refused);
+    let radius = match (version, intent) {
+        (Some(version), _) => radius(picture, &places, &supported(version)?),
+        (None, Intent::Upgrade) => {
+            radius(picture, &places, &default_version(&picture.addon).map_err(NotDone::Refused)?)
+        }
         (None, Intent::Rollback) => {
-            let before = version_before(picture, &places);
-            before.and_then(|version| supported_version(&picture.addon, &version))
+            let back = way_back(picture, &places).map_err(NotDone::Refused)?;
+            let mut radius = radius(picture, &back.places, &supported(&back.version)?);
+            let stay: Vec<usize> = places.into_iter().filter(|place| !back.places.contains(place)).collect();
+            radius.spare(picture, &stay);
+            radius
         }
     };
-    let radius = radius(picture, &places, &version.map_err(NotDone::Refused)?);
-    match radius.contradicts(intent) {
+    match radius.contradicts(intent, arguments.placement.as_deref()) {
         Some(words) => Err(NotDone::Refused(words).into()),
         None => Ok(radius),
     }
@@ -105,12 +110,9 @@ fn confirm(intent: Intent, radius: &Radius, arguments: &ChangeArgs) -> anyhow::R
         return Ok(Asked::Nobody);
     }
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        let words = format!(
-            "nothing was changed: there is no terminal to ask on. `bellwether addon {} {} … --yes` does not ask, --dry-run only shows",
-            intent.word(),
-            radius.addon
-        );
-        return Err(NotDone::Refused(words).into());
+        let words = "nothing was changed, because there is no terminal to ask on: --yes does it without being asked, \
+                     --dry-run only shows it";
+        return Err(NotDone::Refused(words.to_owned()).into());
     }
     let verb = match intent {
         Intent::Upgrade => "Upgrade",
@@ -128,11 +130,10 @@ fn confirm(intent: Intent, radius: &Radius, arguments: &ChangeArgs) -> anyhow::R
 }
 
 fn done(radius: &Radius) -> anyhow::Result<()> {
-    println!();
+    print("")?;
     for edit in &radius.edits {
-        let before = if edit.from.is_empty() { String::new() } else { format!(", before {}", edit.from) };
-        let (name, version) = (&radius.addon, &radius.version);
-        print(&format!("{NAME_OF_ADDON}/{name}: {} asks for {version}{before}", edit.placement))?;
+        let before = if edit.from.is_empty() { String::new() } else { format!(", {} before", edit.from) };
+        print(&format!("{}: {} asks for {}{before}", radius.addon, edit.placement, radius.version))?;
     }
     eprintln!("Follow it with: bellwether addon rollout {} --watch", radius.addon);
     Ok(())

@@ -184,3 +184,55 @@ where
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use bellwether_testkit::embedded;
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::api::PostParams;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A hub that serves our kinds.
+    pub(in crate::addon) async fn served() -> Target {
+        let target = Target::in_process(embedded::in_process().await.client(), "hub");
+        crate::crds::provide(&target, &bellwether_api::crds()).await.unwrap();
+        target
+    }
+
+    #[tokio::test]
+    async fn however_many_there_are_all_are_read() {
+        let target = served().await;
+        let many = usize::try_from(PAGE).unwrap() + 1;
+        let namespaces: Api<Namespace> = Api::all(target.client.clone());
+        for number in 0..many {
+            let name = format!("c{number}");
+            let namespace = json!({"metadata": {"name": name}});
+            namespaces
+                .create(&PostParams::default(), &serde_json::from_value(namespace).unwrap())
+                .await
+                .unwrap();
+            let instances: Api<ManagedClusterAddOn> = Api::namespaced(target.client.clone(), &name);
+            for addon in ["hello", "other"] {
+                instances
+                    .create(&PostParams::default(), &ManagedClusterAddOn::new(addon, Default::default()))
+                    .await
+                    .unwrap();
+            }
+        }
+        assert_eq!(instances(&target, None).await.unwrap().len(), 2 * many);
+        let hello = instances(&target, Some("hello")).await.unwrap();
+        assert_eq!(hello.len(), many);
+        assert!(hello.iter().all(|object| object.name_any() == "hello"));
+    }
+
+    #[tokio::test]
+    async fn a_cluster_that_has_no_such_kinds_is_told_what_to_do() {
+        let target = Target::in_process(embedded::in_process().await.client(), "hub");
+        let words = instances(&target, None).await.unwrap_err().to_string();
+        assert!(words.contains("bellwether crds --install"), "{words}");
+        let words = addon(&target, "hello").await.unwrap_err().to_string();
+        assert!(words.contains("bellwether crds --install"), "{words}");
+    }
+}

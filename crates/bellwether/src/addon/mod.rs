@@ -101,7 +101,8 @@ mod tests {
     #[test]
     fn a_placement_is_found_by_its_name_or_its_full_name() {
         let addon = addon("Placements", &[("a", "global"), ("a", "canary"), ("b", "canary")]);
-        let rows: [(Option<&str>, Result<&[usize], &str>); 6] = [
+        type Row<'a> = (Option<&'a str>, Result<&'a [usize], &'a str>);
+        let rows: [Row<'_>; 6] = [
             (None, Ok(&[0, 1, 2])),
             (Some("global"), Ok(&[0])),
             (Some("b/canary"), Ok(&[2])),

@@ -1,13 +1,14 @@
 //! `bellwether addon pause` and `resume`: whether clusters begin to change.
 
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 
 use super::arguments::PausedArgs;
 use super::hub::{self, Picture};
-use super::progress::{Placed, Progress};
+use super::progress::Progress;
 use super::reach;
 use super::write::{Written, set_paused, write};
-use super::{NAME_OF_ADDON, places, refuse_manual};
+use super::{places, refuse_manual};
 use crate::outcome::NotDone;
 use crate::output::print;
 use crate::target::Target;
@@ -23,11 +24,11 @@ pub(super) enum Wish {
 }
 
 impl Wish {
-    /// How a placement is then.
-    fn word(self) -> &'static str {
+    /// How a placement is then, where that is new, and where it is not.
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Pause => "paused",
-            Self::Resume => "resumed",
+            Self::Pause => ("is paused", "was paused already"),
+            Self::Resume => ("goes on", "was not paused"),
         }
     }
 }
@@ -43,9 +44,17 @@ pub(super) async fn run(wish: Wish, arguments: &PausedArgs) -> anyhow::Result<()
         let edit = |placements: &mut Vec<_>| {
             change.iter().for_each(|place| set_paused(placements, *place, wish == Wish::Pause));
         };
-        if change.is_empty() || write(&target, &picture, edit).await? == Written::Done {
-            return tell(wish, &picture, &places, &change);
+        if !change.is_empty() && write(&target, &picture, edit).await? == Written::Outdated {
+            continue;
         }
+        tell(wish, &picture, &places, &change)?;
+        let (moving, waiting) = match wish {
+            // Who had begun by then is known only now; who waited, before.
+            Wish::Pause => in_flight(&hub::picture(&target, &arguments.name).await?, &places),
+            Wish::Resume => in_flight(&picture, &change),
+        };
+        eprintln!("{}", sentence(wish, &arguments.name, moving, waiting));
+        return Ok(());
     }
     let words =
         format!("{} is changed by others all the time; nothing was written, try again", arguments.name);
@@ -62,53 +71,47 @@ fn to_change(picture: &Picture, places: &[usize], wish: Wish) -> Vec<usize> {
 }
 
 fn tell(wish: Wish, picture: &Picture, places: &[usize], changed: &[usize]) -> anyhow::Result<()> {
-    let progress = Progress::of(picture, Timestamp::now());
-    let name = &progress.addon;
+    let name = picture.addon.name_any();
     let placements = picture.addon.spec.install_strategy.placements.iter().enumerate();
     for (place, placement) in placements.filter(|(place, _)| places.contains(place)) {
-        let already = if changed.contains(&place) { "" } else { "already " };
-        let already = if wish == Wish::Resume && !already.is_empty() { "not paused" } else { already };
-        let word =
-            if already == "not paused" { already.to_owned() } else { format!("{already}{}", wish.word()) };
-        print(&format!("{NAME_OF_ADDON}/{name}: {} {word}", reach::name(placement)))?;
-    }
-    let placed: Vec<&Placed> = progress
-        .placements
-        .iter()
-        .enumerate()
-        .filter(|(place, _)| places.contains(place))
-        .map(|(_, placed)| placed)
-        .collect();
-    let count = |of: fn(&Placed) -> usize| placed.iter().map(|placed| of(placed)).sum::<usize>();
-    let (moving, waiting) = (count(|one| one.total.in_progress), count(|one| one.total.waiting));
-    for line in sentences(wish, name, moving, waiting) {
-        eprintln!("{line}");
+        let (new, old) = wish.words();
+        let word = if changed.contains(&place) { new } else { old };
+        print(&format!("{name}: {} {word}", reach::name(placement)))?;
     }
     Ok(())
 }
 
+/// How many clusters of these placements change, and how many wait.
+fn in_flight(picture: &Picture, places: &[usize]) -> (usize, usize) {
+    let progress = Progress::of(picture, Timestamp::now());
+    let placed = progress.placements.iter().enumerate().filter(|(place, _)| places.contains(place));
+    placed.fold((0, 0), |(moving, waiting), (_, placed)| {
+        (moving + placed.total.in_progress, waiting + placed.total.waiting)
+    })
+}
+
 /// What comes of it.
-fn sentences(wish: Wish, name: &str, moving: usize, waiting: usize) -> Vec<String> {
+fn sentence(wish: Wish, name: &str, moving: usize, waiting: usize) -> String {
     let clusters =
         |count: usize| if count == 1 { "1 cluster".to_owned() } else { format!("{count} clusters") };
-    let has = |count: usize| if count == 1 { "has" } else { "have" };
+    let moves = match moving {
+        0 => "No cluster is in flight".to_owned(),
+        1 => "1 cluster is in flight and will finish".to_owned(),
+        moving => format!("{moving} clusters are in flight and will finish"),
+    };
+    let rest = match (moving, waiting) {
+        (0, 0) => "none begins".to_owned(),
+        (_, 0) => "no other begins".to_owned(),
+        (_, 1) => "1 waits".to_owned(),
+        (_, waiting) => format!("{waiting} wait"),
+    };
     match wish {
-        Wish::Pause => vec![
-            match moving {
-                0 => "No cluster is in flight.".to_owned(),
-                moving => format!("{} {} begun, and will finish.", clusters(moving), has(moving)),
-            },
-            format!(
-                "{} {} not begun, and will not until: bellwether addon resume {name}",
-                if waiting == 0 { "Others".to_owned() } else { clusters(waiting) },
-                if waiting == 0 { "have" } else { has(waiting) },
-            ),
-        ],
-        Wish::Resume if waiting == 0 => vec!["No cluster waits.".to_owned()],
-        Wish::Resume => vec![format!(
+        Wish::Pause => format!("{moves}; {rest} until: bellwether addon resume {name}"),
+        Wish::Resume if waiting == 0 => "No cluster waits.".to_owned(),
+        Wish::Resume => format!(
             "{} waited, and may begin now. Follow it with: bellwether addon rollout {name} --watch",
             clusters(waiting)
-        )],
+        ),
     }
 }
 
@@ -118,46 +121,24 @@ mod tests {
 
     #[test]
     fn what_comes_of_it_is_said() {
-        let rows: [(Wish, usize, usize, &[&str]); 5] = [
-            (
-                Wish::Pause,
-                0,
-                0,
-                &[
-                    "No cluster is in flight.",
-                    "Others have not begun, and will not until: bellwether addon resume hello",
-                ],
-            ),
+        let rows = [
+            (Wish::Pause, 0, 0, "No cluster is in flight; none begins until: bellwether addon resume hello"),
             (
                 Wish::Pause,
                 1,
-                1,
-                &[
-                    "1 cluster has begun, and will finish.",
-                    "1 cluster has not begun, and will not until: bellwether addon resume hello",
-                ],
-            ),
-            (
-                Wish::Pause,
-                2,
                 12,
-                &[
-                    "2 clusters have begun, and will finish.",
-                    "12 clusters have not begun, and will not until: bellwether addon resume hello",
-                ],
+                "1 cluster is in flight and will finish; 12 wait until: bellwether addon resume hello",
             ),
-            (Wish::Resume, 0, 0, &["No cluster waits."]),
+            (Wish::Resume, 0, 0, "No cluster waits."),
             (
                 Wish::Resume,
                 0,
                 2,
-                &[
-                    "2 clusters waited, and may begin now. Follow it with: bellwether addon rollout hello --watch",
-                ],
+                "2 clusters waited, and may begin now. Follow it with: bellwether addon rollout hello --watch",
             ),
         ];
         for (wish, moving, waiting, wanted) in rows {
-            assert_eq!(sentences(wish, "hello", moving, waiting), wanted);
+            assert_eq!(sentence(wish, "hello", moving, waiting), wanted);
         }
     }
 }

@@ -289,7 +289,7 @@ fn waiting(addon: &ClusterManagementAddOn, reach: &Reach<'_>, members: &[Member]
             })
             .collect(),
         _ => {
-            let for_ = "the controllers, which have not said yet whose turn it is".to_owned();
+            let for_ = "no controller has said yet whose turn it is".to_owned();
             vec![Waiting { for_, count: clusters.len(), clusters }]
         }
     }
@@ -438,10 +438,9 @@ mod tests {
                 "counts": {"selected": 2, "waiting": 1, "progressing": 1, "succeeded": 0, "failed": 0, "timedOut": 0, "overridden": 0},
                 "waiting": [{"for": "1 of 1 at a time: a", "count": 1, "clusters": ["b"]}]}]})
         };
-        for (version, wanted) in [
-            ("v2", "1 of 1 at a time: a"),
-            ("v1", "the controllers, which have not said yet whose turn it is"),
-        ] {
+        for (version, wanted) in
+            [("v2", "1 of 1 at a time: a"), ("v1", "no controller has said yet whose turn it is")]
+        {
             found.addon.status = serde_json::from_value(told(version)).unwrap();
             let waiting = &progress(&found).placements[0].waiting;
             assert_eq!((waiting[0].for_.as_str(), waiting[0].count), (wanted, 1));

@@ -125,18 +125,30 @@ pub(super) fn default_version(addon: &ClusterManagementAddOn) -> Result<String, 
     supported_version(addon, default)
 }
 
-/// The version that all clusters of these placements had before; in words why there is none.
-pub(super) fn version_before(picture: &Picture, places: &[usize]) -> Result<String, String> {
+/// A way back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WayBack {
+    pub(super) version: String,
+    /// The placements whose clusters had it.
+    pub(super) places: Vec<usize>,
+}
+
+/// The version that all clusters of these placements had before, those left out that never had another; in words why there
+/// is none.
+pub(super) fn way_back(picture: &Picture, places: &[usize]) -> Result<WayBack, String> {
     let known = supported(&picture.addon);
     let mut before: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (_, reach) in selected(picture, places) {
+    let mut back = Vec::new();
+    for (place, reach) in selected(picture, places) {
         for member in &reach.members {
             let Some(instance) = picture.instances.get(&member.cluster) else { continue };
             if let Some(version) = earlier(instance, &reach.version, &known) {
                 before.entry(version).or_default().push(member.cluster.clone());
+                back.push(place);
             }
         }
     }
+    back.dedup();
     let name = picture.addon.name_any();
     if before.is_empty() {
         return Err(format!(
@@ -146,7 +158,7 @@ pub(super) fn version_before(picture: &Picture, places: &[usize]) -> Result<Stri
     }
     let versions: Vec<&String> = before.keys().collect();
     if let [version] = versions.as_slice() {
-        return Ok((*version).clone());
+        return Ok(WayBack { version: (*version).clone(), places: back });
     }
     let groups = before.iter().map(|(version, clusters)| {
         let clusters: Vec<&str> = clusters.iter().map(String::as_str).collect();
@@ -244,43 +256,51 @@ impl Radius {
     }
 
     /// Why this is not what a person wants, if it is not: a way back is no upgrade, and a way on no rollback.
-    pub(super) fn contradicts(&self, intent: Intent) -> Option<String> {
+    pub(super) fn contradicts(&self, intent: Intent, placement: Option<&str>) -> Option<String> {
         let (wrong, other, relation) = match intent {
             Intent::Upgrade => (Direction::Rollback, Intent::Rollback, "earlier"),
             Intent::Rollback => (Direction::Upgrade, Intent::Upgrade, "later"),
         };
-        let against: Vec<String> = self
-            .courses
-            .iter()
-            .filter(|(_, _, direction)| *direction == wrong)
-            .map(|(cluster, from, _)| format!("{cluster} ({from})"))
-            .collect();
+        let against = self.courses.iter().filter(|(_, _, direction)| *direction == wrong);
+        let mut against: Vec<String> =
+            against.map(|(cluster, from, _)| format!("{cluster} ({from})")).collect();
         if against.is_empty() {
             return None;
         }
+        against.sort();
         let names: Vec<&str> = against.iter().map(String::as_str).collect();
         let (addon, version) = (&self.addon, &self.version);
-        let all = against.len() == self.courses.len();
-        let what_to_do = if all {
-            format!("`bellwether addon {} {addon} --version {version}` does that", other.word())
+        let what_to_do = if against.len() == self.courses.len() {
+            let placement = placement.map(|name| format!(" --placement {name}")).unwrap_or_default();
+            format!("`bellwether addon {} {addon} --version {version}{placement}` goes there", other.word())
         } else {
-            "others would go the other way: say which clusters by --placement".to_owned()
+            "others would go the other way, so say which clusters by --placement".to_owned()
         };
-        Some(format!(
-            "{version} is {relation} than what {} asked for: {}; {what_to_do}",
-            if names.len() == 1 { "a cluster was last" } else { "clusters were last" },
-            some_of(&names, NAMED)
-        ))
+        let names = some_of(&names, NAMED);
+        Some(format!("{version} is {relation} than what there is on {names}; {what_to_do}"))
+    }
+
+    /// Adds the clusters of placements that are left out, because they never had another version.
+    pub(super) fn spare(&mut self, picture: &Picture, places: &[usize]) {
+        for (_, reach) in selected(picture, places) {
+            // An earlier placement may have chosen them too, and that they do not go by it is not why they stay.
+            self.spared.retain(|one| reach.members.iter().all(|member| member.cluster != one.cluster));
+            self.spared.extend(reach.members.iter().map(|member| Spared {
+                cluster: member.cluster.clone(),
+                version: picture.instances.get(&member.cluster).map(begun).unwrap_or_default(),
+                why: "had no earlier version to go back to".to_owned(),
+            }));
+        }
+        self.spared.sort_by(|one, other| one.cluster.cmp(&other.cluster));
     }
 
     /// In a sentence.
     pub(super) fn headline(&self) -> String {
-        let all = self.touched.len() + self.spared.len();
-        let changes = if self.touched.len() == 1 { "cluster changes" } else { "clusters change" };
-        match self.touched.len() {
-            touched if touched == all => format!("{} to {}: {touched} {changes}.", self.addon, self.version),
-            touched => format!("{} to {}: {touched} of {all} {changes}.", self.addon, self.version),
-        }
+        let (touched, all) = (self.touched.len(), self.touched.len() + self.spared.len());
+        let nouns = if all == 1 { "cluster" } else { "clusters" };
+        let verb = if touched == 1 { "changes" } else { "change" };
+        let of = if touched == all { String::new() } else { format!(" of {all}") };
+        format!("{} to {}: {touched}{of} {nouns} {verb}.", self.addon, self.version)
     }
 
     /// All of it as text; of clusters at most so many.
@@ -420,7 +440,7 @@ mod tests {
             )
         );
         assert_eq!(found.edits.len(), 1, "it is to ask for it all the same");
-        assert!(found.contradicts(Intent::Rollback).is_some(), "also what is held must be wanted");
+        assert!(found.contradicts(Intent::Rollback, None).is_some(), "also what is held must be wanted");
     }
 
     #[test]
@@ -470,7 +490,7 @@ mod tests {
                 "v1",
                 Intent::Upgrade,
                 Some(
-                    "v1 is earlier than what a cluster was last asked for: a (v2); `bellwether addon rollback hello --version v1` does that",
+                    "v1 is earlier than what there is on a (v2); `bellwether addon rollback hello --version v1 --placement p` goes there",
                 ),
             ),
             (
@@ -478,19 +498,19 @@ mod tests {
                 "v2",
                 Intent::Rollback,
                 Some(
-                    "v2 is later than what a cluster was last asked for: b (v1); `bellwether addon upgrade hello --version v2` does that",
+                    "v2 is later than what there is on b (v1); `bellwether addon upgrade hello --version v2 --placement p` goes there",
                 ),
             ),
         ];
         for (places, version, intent, wanted) in rows {
-            let found = radius(&fleet, &places, version).contradicts(intent);
+            let found = radius(&fleet, &places, version).contradicts(intent, Some("p"));
             assert_eq!(found.as_deref(), wanted, "{version} {intent:?}");
         }
         let mixed = picture(
             &[(asks("p", "v1"), Some(&["a", "b"]))],
             &[instance("a", "p", "v1", ""), instance("b", "p", "v3", "v1")],
         );
-        let found = radius(&mixed, &[0], "v2").contradicts(Intent::Upgrade).unwrap();
+        let found = radius(&mixed, &[0], "v2").contradicts(Intent::Upgrade, None).unwrap();
         assert!(found.contains("b (v3)") && found.contains("--placement"), "{found}");
     }
 
@@ -550,13 +570,27 @@ mod tests {
             ),
         ];
         for (sentence, placement, instances, wanted) in rows {
-            let found = version_before(&picture(&[(placement, Some(&["a", "b"]))], &instances), &[0]);
+            let found = way_back(&picture(&[(placement, Some(&["a", "b"]))], &instances), &[0]);
+            let found = found.map(|back| back.version);
             match (found, wanted) {
                 (Ok(found), Ok(wanted)) => assert_eq!(found, wanted, "{sentence}"),
                 (Err(found), Err(wanted)) => assert!(found.contains(wanted), "{sentence}: {found}"),
                 (found, wanted) => panic!("{sentence}: {found:?} {wanted:?}"),
             }
         }
+    }
+
+    #[test]
+    fn who_never_had_another_version_stays() {
+        let fleet = fleet();
+        let back = way_back(&fleet, &[0, 1]).unwrap();
+        assert_eq!(back, WayBack { version: "v1".into(), places: vec![1] });
+        let mut found = radius(&fleet, &back.places, &back.version);
+        found.spare(&fleet, &[0]);
+        let (touched, spared) = told(&found);
+        assert_eq!(touched, ["a v2>v1 rollback"]);
+        let stays = ["b", "c"].map(|cluster| format!("{cluster} v1: had no earlier version to go back to"));
+        assert_eq!(spared, stays);
     }
 
     #[test]
@@ -577,7 +611,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "hello to v2: 1 of 3 clusters change.",
+                "hello to v2: 1 of 3 clusters changes.",
                 "",
                 "CLUSTER  FROM  TO  DIRECTION  PLACEMENT       STRATEGY",
                 "b        v1    v2  upgrade    default/global  all at once",

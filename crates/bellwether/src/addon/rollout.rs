@@ -22,7 +22,7 @@ use super::progress::{End, Progress};
 use super::view::{self, Detail};
 use super::{NAME_OF_ADDON, refuse_manual};
 use crate::outcome::NotDone;
-use crate::output::{Format, colour, print, time_of_day, yaml};
+use crate::output::{Format, colour, print, some_of, time_of_day, yaml};
 use crate::screen::{Screen, frame};
 use crate::signals::StopSignals;
 use crate::target::Target;
@@ -127,11 +127,11 @@ async fn follow(
                             Some((known, since)) if *known == placements => *since,
                             _ => Instant::now(),
                         };
-                        stopped = Some((placements, since));
                         if since.elapsed() >= PATIENCE {
                             drop(view);
-                            return Err(blocked(&progress).into());
+                            return Err(blocked(&progress, &placements).into());
                         }
+                        stopped = Some((placements, since));
                     }
                 }
             }
@@ -139,16 +139,29 @@ async fn follow(
     }
 }
 
-fn blocked(progress: &Progress) -> NotDone {
+fn blocked(progress: &Progress, placements: &[String]) -> NotDone {
     let total = progress.total();
-    let failed = total.failed + total.timed_out;
-    let name = &progress.addon;
-    let first = progress.placements.iter().flat_map(|placed| &placed.failed).next();
-    let why = first.map(|one| format!("; {}: {}", one.cluster, one.why)).unwrap_or_default();
-    NotDone::Refused(format!(
-        "the rollout of {name} has stopped: {failed} of {} clusters failed{why}. `bellwether addon rollback {name}` goes back",
-        total.total - total.overridden,
-    ))
+    let (name, wanted) = (&progress.addon, total.total - total.overridden);
+    let failed: Vec<&str> = progress
+        .placements
+        .iter()
+        .flat_map(|placed| &placed.failed)
+        .map(|one| one.cluster.as_str())
+        .collect();
+    let only = match placements {
+        [only] if progress.placements.len() > 1 => format!(" --placement {only}"),
+        _ => String::new(),
+    };
+    let words = match failed.as_slice() {
+        [] => format!("`bellwether addon rollout {name}` says why"),
+        failed => format!(
+            "{} of {wanted} clusters failed: {}; `bellwether addon status {name}` says why, `bellwether addon rollback \
+             {name}{only}` goes back",
+            failed.len(),
+            some_of(failed, 3)
+        ),
+    };
+    NotDone::Refused(format!("the rollout of {name} has stopped: {words}"))
 }
 
 /// What a watch says.

@@ -334,7 +334,8 @@ mod tests {
         let degraded = condition("Degraded", "True", "Slow", "it is slow");
         let there = ["v2", "v2", "v1"];
         let moving = ["v2", "unknown", "v1"];
-        let rows: Vec<(&str, [&str; 3], Vec<&Value>, &str, &str)> = vec![
+        type Row<'a> = (&'a str, [&'a str; 3], Vec<&'a Value>, &'a str, &'a str);
+        let rows: Vec<Row<'_>> = vec![
             ("v2", there, vec![&succeed, &up], "Succeed", ""),
             ("", there, vec![&succeed, &up], "Succeed", ""),
             (

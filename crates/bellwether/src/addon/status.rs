@@ -1,6 +1,7 @@
 //! `bellwether addon status`: the add-ons of the fleet on their clusters.
 
 use std::collections::HashMap;
+use std::io::IsTerminal as _;
 
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
 use jiff::Timestamp;
@@ -50,7 +51,7 @@ fn show(
     let (_, nowhere): (Vec<_>, Vec<_>) = managements.iter().partition(on);
     if !rows.is_empty() {
         print(&table::lines(&mut rows, columns, Timestamp::now(), colour()).join("\n"))?;
-        if rows.len() > 1 {
+        if rows.len() > 1 && std::io::stdout().is_terminal() {
             eprintln!("{} in all: {}", rows.len(), table::summary(&rows));
         }
     } else if managements.is_empty() {

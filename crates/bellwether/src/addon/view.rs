@@ -223,7 +223,7 @@ fn notes_of(placed: &Placed, detail: Detail) -> Vec<String> {
         let more = waiting.count.saturating_sub(names.len());
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let verb = if waiting.count == 1 { "waits" } else { "wait" };
-        notes.push(format!("{name}: {}{more} {verb} for: {}", names.join(", "), waiting.for_));
+        notes.push(format!("{name}: {}{more} {verb}: {}", names.join(", "), waiting.for_));
     }
     let most = if detail == Detail::All { usize::MAX } else { FAILED };
     notes.extend(
@@ -315,7 +315,7 @@ mod tests {
             "default/global  1       v2       14     0     0            14       0       0",
             "default/canary  0       v2       1      1     0            0        0       0          Completed",
             "",
-            "default/global: b, c, d and 11 more wait for: it has stopped, because 1 failed where 0 may: a",
+            "default/global: b, c, d and 11 more wait: it has stopped, because 1 failed where 0 may: a",
             "default/global: a failed: could not upgrade to version v2: no",
             "default/global: z goes by default/canary",
         ];

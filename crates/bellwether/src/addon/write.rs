@@ -95,7 +95,34 @@ pub(super) fn set_paused(placements: &mut [Value], place: usize, paused: bool) {
 
 #[cfg(test)]
 mod tests {
+    use kube::api::PostParams;
+
     use super::*;
+    use crate::addon::hub::tests::served;
+
+    #[tokio::test]
+    async fn what_a_person_was_shown_is_what_is_changed_or_nothing() {
+        let target = served().await;
+        let api: Api<ClusterManagementAddOn> = Api::all(target.client.clone());
+        let addon = json!({"metadata": {"name": "hello"}, "spec": {"installStrategy": {"type": "Placements",
+            "placements": [{"namespace": "default", "name": "p", "addonTemplate": {"installVersion": "v1"}}]}}});
+        api.create(&PostParams::default(), &serde_json::from_value(addon).unwrap()).await.unwrap();
+        let shown = hub::picture(&target, "hello").await.unwrap();
+        let to = |version: &'static str| move |placements: &mut Vec<Value>| ask_for(placements, 0, version);
+
+        let status = json!({"status": {"defaultVersion": "v1"}});
+        api.patch_status("hello", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        assert_eq!(
+            write(&target, &shown, to("v2")).await.unwrap(),
+            Written::Done,
+            "a status is no other wish"
+        );
+
+        assert_eq!(write(&target, &shown, to("v3")).await.unwrap(), Written::Outdated);
+        let found = api.get("hello").await.unwrap();
+        let asked = found.spec.install_strategy.placements[0].addon_template.clone().unwrap();
+        assert_eq!(asked.install_version, "v2", "nothing was written over it");
+    }
 
     #[test]
     fn only_what_is_asked_for_is_edited() {

@@ -87,14 +87,14 @@ pub(crate) fn healthy(status: &Value) -> Value {
 }
 
 /// A command that goes on, and its lines as they come.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     stdout: mpsc::Receiver<String>,
     stderr: mpsc::Receiver<String>,
 }
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = lines(child.stdout.take().unwrap());
         let stderr = lines(child.stderr.take().unwrap());
@@ -102,13 +102,13 @@ impl Running {
     }
 
     /// The next line, without the time that it begins with.
-    fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let line = self.stdout.recv_timeout(PATIENCE).unwrap();
         line.split_once(' ').unwrap().1.to_owned()
     }
 
     /// Asks it to stop, and returns its code and what it still said.
-    fn stop(mut self, signal: Signal) -> (Option<i32>, Vec<String>) {
+    pub(crate) fn stop(mut self, signal: Signal) -> (Option<i32>, Vec<String>) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let code = self.child.wait().unwrap().code();
         (code, self.stdout.iter().collect())

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod access;
+mod addon;
 mod agent;
 #[cfg(feature = "real-kubernetes")]
 mod agent_rights;
