@@ -182,21 +182,21 @@ pub struct PlacedTemplate {
 #[schemars(!default, description = "What became of the add-on.")]
 pub struct ClusterManagementAddOnStatus {
     /// The versions that there are, the lowest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub supported_versions: Vec<String>,
 
     /// The version where nobody asks for one.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub default_version: String,
 
     /// How far each placement is.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub install_progressions: Vec<InstallProgression>,
 
     /// The state of the add-on over all clusters.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 }
