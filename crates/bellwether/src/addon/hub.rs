@@ -40,7 +40,6 @@ pub(super) async fn addon(target: &Target, name: &str) -> anyhow::Result<Dynamic
     if let Some(found) = addon_if_any(target, name).await? {
         return Ok(found);
     }
-    // What was not found may be the add-on, or the kind.
     let all = addons(target).await?;
     let names: Vec<String> = all.iter().map(ResourceExt::name_any).collect();
     anyhow::bail!("there is no add-on {name}{}", known(&names))
@@ -59,8 +58,12 @@ pub(super) fn known(names: &[String]) -> String {
 
 pub(super) async fn addon_if_any(target: &Target, name: &str) -> anyhow::Result<Option<DynamicObject>> {
     let api: Api<DynamicObject> = Api::all_with(target.client.clone(), &resource::<ClusterManagementAddOn>());
-    let found = api.get_opt(name).await;
-    found.map_err(|error| target.explain(&format!("read the ClusterManagementAddOn {name}"), error))
+    match api.get(name).await {
+        Ok(found) => Ok(Some(found)),
+        // What was not found may be the add-on, or the kind; then all of the kind are not found either.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(target.explain(&format!("read the ClusterManagementAddOn {name}"), error)),
+    }
 }
 
 pub(super) async fn addons(target: &Target) -> anyhow::Result<Vec<DynamicObject>> {

@@ -264,6 +264,8 @@ async fn what_makes_no_sense_is_refused_and_nothing_is_written() {
         let words = fleet.does_not(&[command, "by-hand"], 4);
         assert!(words.contains("kubectl patch managedclusteraddon by-hand -n CLUSTER"), "{command}: {words}");
     }
+    let by_hand = fleet.addons().await;
+    eventually("it has a status like any other", async || by_hand.get("by-hand").await.unwrap().status).await;
     let nowhere = run(&mut fleet.command(&["status", "by-hand"]));
     assert_eq!((nowhere.code, nowhere.stdout.as_str()), (Some(0), ""));
     assert!(nowhere.stderr.starts_with("by-hand is on no cluster"), "{}", nowhere.stderr);
