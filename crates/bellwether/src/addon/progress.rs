@@ -242,10 +242,10 @@ pub(super) fn state(
     if !is_placed(instance) || is_overridden(instance) {
         return State::Apart;
     }
-    let status = instance.status.clone().unwrap_or_default();
-    let waits = find(&status.conditions, CONFIGURED)
+    let conditions = instance.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let waits = find(conditions, CONFIGURED)
         .is_some_and(|said| said.status == "False" && said.reason == reason::WAITING);
-    state_of(&status, Some(version), !waits, criteria)
+    state_of(instance, Some(version), !waits, criteria)
 }
 
 fn stage(tally: &Tally, strategy: &Result<Strategy, String>, doubt: Option<&str>) -> Stage {
