@@ -400,6 +400,7 @@ fn greet(dir: &Path, addresses: &Addresses, clusters: &[String], took: Duration)
         println!("  kubectl --context {first} get namespaces");
     }
     if let Some(http) = &addresses.http {
+        println!("  bellwether addon status");
         println!("  bellwether cluster get --api {http}");
     }
     println!("\nCtrl-C stops it; the data stays.");
