@@ -71,6 +71,9 @@ where
                 return;
             }
             let Some(key) = self.queue.pop_front() else { return };
+            if !self.queued.contains(&key) {
+                continue;
+            }
             if self.visited.contains(&key) {
                 self.queue.push_back(key);
                 continue;
@@ -103,6 +106,14 @@ where
         let wait = self.backoff.failed(key.clone());
         self.agenda.set(key, Instant::now() + wait);
         wait
+    }
+
+    /// A key is no more: it is visited only if somebody asks for that anew.
+    pub fn forget(&mut self, key: &K) {
+        self.backoff.succeeded(key);
+        self.agenda.cancel(key);
+        // Its place in the queue is passed over.
+        self.queued.remove(key);
     }
 
     /// Waits for the end of all visits.
@@ -172,6 +183,24 @@ mod tests {
         assert_eq!(rounds.next().await, Some(("a", ())));
         rounds.begin(|_| tokio::time::sleep(Duration::from_secs(1)));
         assert_eq!(rounds.next().await, Some(("a", ())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_forgotten_is_visited_only_when_asked_for_anew() {
+        let mut rounds = rounds();
+        ["a", "b", "c"].into_iter().for_each(|key| rounds.visit(key));
+        rounds.forget(&"a");
+        rounds.failed("b");
+        rounds.forget(&"b");
+        rounds.visit("a");
+        let mut seen = Vec::new();
+        rounds.begin(|_| async {});
+        while let Ok(Some((key, ()))) = tokio::time::timeout(Duration::from_secs(60), rounds.next()).await {
+            seen.push(key);
+            rounds.begin(|_| async {});
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, ["a", "c"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,18 +9,17 @@ mod instance;
 mod metrics;
 mod visit;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_clock::{Clock as _, SteadyClock};
-use bellwether_runtime::{Agenda, Backoff, Context, Growth, Part, heard, in_words};
+use bellwether_runtime::{Agenda, Context, Growth, Part, Rounds, heard, in_words};
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use kube::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use parking_lot::Mutex;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 pub use decide::NeverBeaten;
@@ -63,13 +62,8 @@ struct Checker {
     index: Arc<Mutex<Index>>,
     /// When to judge which instance again.
     agenda: Agenda<Key>,
-    /// Who has to be visited, in the order in which it was noticed.
-    queue: VecDeque<Key>,
-    queued: HashSet<Key>,
-    visited: HashSet<Key>,
-    visits: JoinSet<(Key, Result<Outcome, visit::Error>)>,
+    rounds: Rounds<Key, Result<Outcome, visit::Error>>,
     visitor: Arc<Visitor>,
-    backoff: Backoff<Key>,
     counts: Arc<Counts>,
     of_controller: bellwether_runtime::metrics::Counts,
     /// What a list that is under way has not shown yet.
@@ -93,12 +87,8 @@ impl Checker {
             steady,
             index,
             agenda: Agenda::default(),
-            queue: VecDeque::new(),
-            queued: HashSet::new(),
-            visited: HashSet::new(),
-            visits: JoinSet::new(),
+            rounds: Rounds::new(CONCURRENCY, RETRY),
             visitor: Arc::new(visitor),
-            backoff: Backoff::new(RETRY),
             counts,
             of_controller,
             unconfirmed: HashSet::new(),
@@ -119,21 +109,20 @@ impl Checker {
                 () = &mut end => break,
                 Some(event) = instances.next() => self.take_in(event),
                 key = self.agenda.next() => self.review(key),
-                Some(done) = self.visits.join_next() => self.conclude(done),
+                ended = self.rounds.next() => if let Some((key, outcome)) = ended { self.conclude(key, outcome) },
                 () = leadership.held(), if !self.leads => self.lead(true),
                 () = leadership.lost(), if self.leads => self.lead(false),
             }
             self.visit();
         }
         // What was begun is finished.
-        while self.visits.join_next().await.is_some() {}
+        self.rounds.finish().await;
     }
 
     fn lead(&mut self, leads: bool) {
         self.leads = leads;
         self.of_controller.leading(leads);
-        self.queue.clear();
-        self.queued.clear();
+        self.rounds.clear();
         if leads {
             let keys: Vec<Key> = self.index.lock().keys().cloned().collect();
             keys.into_iter().for_each(|key| self.review(key));
@@ -189,7 +178,7 @@ impl Checker {
                 self.counts.census(&self.index.lock().census());
             }
             // It has gone while a visit failed.
-            None => self.backoff.succeeded(&key),
+            None => self.rounds.forget(&key),
         }
     }
 
@@ -198,8 +187,8 @@ impl Checker {
             self.counts.recovered();
         }
         // A copy that stands by keeps no list, which would only grow; it looks at all when its time comes.
-        if self.leads && finding.wants_a_visit() && self.queued.insert(key.clone()) {
-            self.queue.push_back(key.clone());
+        if self.leads && finding.wants_a_visit() {
+            self.rounds.visit(key.clone());
         }
         match finding.deadline {
             Some(deadline) => self.agenda.set(key, self.instant_of(deadline)),
@@ -215,48 +204,37 @@ impl Checker {
     fn forget(&mut self, key: &Key) {
         self.index.lock().forget(key);
         self.agenda.cancel(key);
-        self.backoff.succeeded(key);
+        self.rounds.forget(key);
     }
 
     /// Begins visits, as many as may be under way, while this process leads.
     fn visit(&mut self) {
-        while self.leads && self.visits.len() < CONCURRENCY {
-            // One that is being visited waits for the end of that.
-            let Some(place) = self.queue.iter().position(|key| !self.visited.contains(key)) else { return };
-            let Some(key) = self.queue.remove(place) else { return };
-            self.queued.remove(&key);
-            self.visited.insert(key.clone());
-            let visitor = self.visitor.clone();
-            let (counts, begun) = (self.of_controller.clone(), Instant::now());
-            self.visits.spawn(async move {
+        if !self.leads {
+            return;
+        }
+        let (visitor, counts) = (&self.visitor, &self.of_controller);
+        self.rounds.begin(|key| {
+            let (visitor, counts, begun) = (visitor.clone(), counts.clone(), Instant::now());
+            async move {
                 let outcome = visitor.visit(&key).await;
                 counts.reconciled(begun.elapsed());
-                (key, outcome)
-            });
-        }
+                outcome
+            }
+        });
     }
 
-    fn conclude(&mut self, done: Result<(Key, Result<Outcome, visit::Error>), tokio::task::JoinError>) {
-        let (key, outcome) = match done {
-            Ok(done) => done,
-            Err(error) => {
-                // Whose it was is not known; two visits to one instance do no harm.
-                self.visited.clear();
-                return tracing::error!("a visit of {NAME} ended in a panic: {error}");
-            }
-        };
-        self.visited.remove(&key);
+    fn conclude(&mut self, key: Key, outcome: Result<Outcome, visit::Error>) {
         match outcome {
             Ok(Outcome::Settled) => {
                 self.fails = false;
-                self.backoff.succeeded(&key);
+                self.rounds.succeeded(&key);
                 self.review(key);
             }
             // The watch says so too, and knows whether there is another of that name by now.
-            Ok(Outcome::Gone) => self.backoff.succeeded(&key),
+            Ok(Outcome::Gone) => self.rounds.forget(&key),
             Err(error) => {
                 self.of_controller.failed(error.label());
-                let wait = self.backoff.failed(key.clone());
+                let wait = self.rounds.failed(key.clone());
                 // In an outage every instance would have a line of its own, again and again.
                 if !std::mem::replace(&mut self.fails, true) {
                     let cluster = &self.context.cluster;
@@ -265,7 +243,6 @@ impl Checker {
                     );
                 }
                 tracing::debug!("{key}: {error}; again in {wait:?}");
-                self.agenda.set(key, Instant::now() + wait);
             }
         }
     }
