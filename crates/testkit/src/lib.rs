@@ -17,17 +17,21 @@
 
 mod cluster;
 pub mod embedded;
+mod fuse;
 pub mod postgres;
 pub mod real;
 mod request;
 pub mod rights;
+mod scenarios;
 mod tap;
 mod wait;
 mod watch;
 
 pub use bellwether_clock::SteadyClock;
 pub use cluster::{Cluster, Flavour};
+pub use fuse::{Fuse, Moment};
 pub use request::{Answer, Call};
+pub use scenarios::{Scenario, in_lanes};
 pub use tap::{Sent, Tap};
 pub use wait::{PATIENCE, eventually, on_paused_time, on_real_time};
 pub use watch::{Event, WatchStream};

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::stage::{Stage, condition};
 
-fn run(stage: &Stage) -> JoinSet<()> {
+fn run(stage: &Stage<'_>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(lease::run(stage.agent(), stage.context()));
     tasks
@@ -15,7 +15,7 @@ fn run(stage: &Stage) -> JoinSet<()> {
 
 const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 
-pub(crate) async fn a_cluster_says_that_it_is_in_reach_and_what_it_is(stage: &Stage) {
+pub(crate) async fn a_cluster_says_that_it_is_in_reach_and_what_it_is(stage: &Stage<'_>) {
     stage.join(json!({"hubAcceptsClient": true, "leaseDurationSeconds": 1})).await;
     let accepted = json!({"status": {"conditions": [{"type": "HubAcceptedManagedCluster", "status": "True",
         "reason": "HubClusterAdminAccepted", "message": "", "lastTransitionTime": "2024-05-01T10:00:00Z"}],
@@ -52,7 +52,7 @@ pub(crate) async fn a_cluster_says_that_it_is_in_reach_and_what_it_is(stage: &St
     assert_eq!(statuses, 1, "what is known is not said again");
 }
 
-pub(crate) async fn a_cluster_that_is_not_accepted_says_nothing(stage: &Stage) {
+pub(crate) async fn a_cluster_that_is_not_accepted_says_nothing(stage: &Stage<'_>) {
     let context = stage.context();
     let health = context.health.clone();
     let mut tasks = JoinSet::new();
@@ -71,7 +71,7 @@ pub(crate) async fn a_cluster_that_is_not_accepted_says_nothing(stage: &Stage) {
     assert_eq!(health.troubles(), []);
 }
 
-pub(crate) async fn a_cluster_that_counted_as_lost_is_back(stage: &Stage) {
+pub(crate) async fn a_cluster_that_counted_as_lost_is_back(stage: &Stage<'_>) {
     stage.join(json!({"hubAcceptsClient": true, "leaseDurationSeconds": 1})).await;
     let _agent = run(stage);
     let is_up = |cluster: &Value| (condition(cluster, AVAILABLE)["status"] == "True").then_some(());

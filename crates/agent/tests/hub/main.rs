@@ -13,43 +13,26 @@ mod mirror;
 mod rights;
 mod stage;
 
-use bellwether_testkit::{embedded, on_paused_time};
+use bellwether_testkit::embedded;
 
-use stage::Stage;
+use stage::{Ground, Stage};
 
 /// A fresh hub and a fresh cluster of our own.
-async fn embedded() -> Stage {
+async fn embedded() -> Ground {
     let server = embedded::builder().clusters(["spoke"]).start().await.expect("the server starts");
-    let hub = embedded::of(&server, bellwether_apiserver::HUB);
-    Stage::prepare(hub, embedded::of(&server, "spoke")).await
+    Ground { hub: embedded::of(&server, bellwether_apiserver::HUB), spoke: embedded::of(&server, "spoke") }
 }
 
-/// Runs each scenario on our server with time paused, and all of them on real Kubernetes.
-macro_rules! scenarios {
-    ($($module:ident::$scenario:ident),* $(,)?) => {
-        $(
-            #[test]
-            fn $scenario() {
-                on_paused_time(async { $module::$scenario(&embedded().await).await });
-            }
-        )*
-
-        #[cfg(feature = "real-kubernetes")]
-        #[test]
-        fn real_kubernetes_behaves_the_same() {
-            use bellwether_testkit::real;
-            bellwether_testkit::on_real_time(async {
-                $(
-                    println!("{}", stringify!($scenario));
-                    let (hub, spoke) = (real::cluster("hub").await, real::cluster("spoke").await);
-                    $module::$scenario(&Stage::prepare(hub, spoke).await).await;
-                )*
-            });
-        }
-    };
+/// The same on two clusters of real Kubernetes.
+#[cfg(feature = "real-kubernetes")]
+async fn real(_lane: usize) -> Ground {
+    use bellwether_testkit::real;
+    Ground { hub: real::cluster("hub").await, spoke: real::cluster("spoke").await }
 }
 
-scenarios! {
+bellwether_testkit::scenarios! {
+    ground: Ground, embedded: embedded, real: real, lanes: 1, stage: Stage::prepare;
+
     lease::a_cluster_says_that_it_is_in_reach_and_what_it_is,
     lease::a_cluster_that_is_not_accepted_says_nothing,
     lease::a_cluster_that_counted_as_lost_is_back,

@@ -7,14 +7,14 @@ use tokio::task::JoinSet;
 
 use crate::stage::{INSTANCES, Stage, condition};
 
-fn run(stage: &Stage) -> (JoinSet<()>, Tap) {
+fn run(stage: &Stage<'_>) -> (JoinSet<()>, Tap) {
     let (hub, tap) = Tap::on(stage.hub.client());
     let mut tasks = JoinSet::new();
     tasks.spawn(mirror::run(stage.agent_by(hub), stage.context()));
     (tasks, tap)
 }
 
-pub(crate) async fn an_add_on_that_falls_silent_and_comes_back_is_told_of(stage: &Stage) {
+pub(crate) async fn an_add_on_that_falls_silent_and_comes_back_is_told_of(stage: &Stage<'_>) {
     stage.install("metrics").await;
     stage.instance("i", "metrics").await;
     let (_mirror, tap) = run(stage);
@@ -33,7 +33,7 @@ pub(crate) async fn an_add_on_that_falls_silent_and_comes_back_is_told_of(stage:
     assert_eq!(tap.writes().len(), 3);
 }
 
-pub(crate) async fn an_add_on_that_is_not_well_says_why(stage: &Stage) {
+pub(crate) async fn an_add_on_that_is_not_well_says_why(stage: &Stage<'_>) {
     stage.install("metrics").await;
     stage.instance("one", "metrics").await;
     stage.instance("two", "metrics").await;
@@ -46,7 +46,7 @@ pub(crate) async fn an_add_on_that_is_not_well_says_why(stage: &Stage) {
     stage.until_told("metrics", "True", "ReceivingHeartbeats").await;
 }
 
-pub(crate) async fn heartbeats_alone_are_not_told(stage: &Stage) {
+pub(crate) async fn heartbeats_alone_are_not_told(stage: &Stage<'_>) {
     stage.install("metrics").await;
     stage.instance("i", "metrics").await;
     stage.say("i", "True", "ComponentsUp", 1).await;
@@ -60,34 +60,37 @@ pub(crate) async fn heartbeats_alone_are_not_told(stage: &Stage) {
     assert_eq!(tap.writes().len(), 1);
 }
 
+/// An add-on that no other scenario has instances of: all of them have to beat.
+const VOUCHED: &str = "vouched";
+
 /// What the hub says of the change of an add-on.
-async fn progress(stage: &Stage, reason: &str, second: u32) {
+async fn progress(stage: &Stage<'_>, reason: &str, second: u32) {
     let change = json!({"type": "Progressing", "status": "False", "reason": reason, "message": "m",
         "lastTransitionTime": format!("2024-05-01T10:00:{second:02}Z")});
-    let addon = stage.hub.get(stage.addon_path("metrics")).await.expect(200);
+    let addon = stage.hub.get(stage.addon_path(VOUCHED)).await.expect(200);
     let mut held = condition(&addon, "Heartbeat");
     held.as_object_mut().map(|held| held.remove("observedGeneration"));
     let all: Vec<Value> = [change, held].into_iter().filter(Value::is_object).collect();
     let patch = json!({"status": {"conditions": all}});
-    stage.hub.merge(format!("{}/status", stage.addon_path("metrics")), &patch).await.expect(200);
+    stage.hub.merge(format!("{}/status", stage.addon_path(VOUCHED)), &patch).await.expect(200);
 }
 
-pub(crate) async fn the_first_heartbeats_after_a_change_vouch_for_it_once(stage: &Stage) {
+pub(crate) async fn the_first_heartbeats_after_a_change_vouch_for_it_once(stage: &Stage<'_>) {
     let beat = async |name: &str, second: u32| {
         let beat = json!({"status": {"lastHeartbeatTime": format!("2024-05-01T10:01:{second}Z")}});
         stage.spoke.merge(format!("{}/status", stage.instance_path(name)), &beat).await.expect(200);
     };
     let vouched = async || {
-        let addon = stage.hub.get(stage.addon_path("metrics")).await.expect(200);
+        let addon = stage.hub.get(stage.addon_path(VOUCHED)).await.expect(200);
         condition(&addon, "Heartbeat")["observedGeneration"].as_i64()
     };
-    stage.install("metrics").await;
+    stage.install(VOUCHED).await;
     for name in ["one", "two"] {
-        stage.instance(name, "metrics").await;
+        stage.instance(name, VOUCHED).await;
         stage.say(name, "True", "ComponentsUp", 1).await;
     }
     let (_mirror, tap) = run(stage);
-    stage.until_told("metrics", "True", "ReceivingHeartbeats").await;
+    stage.until_told(VOUCHED, "True", "ReceivingHeartbeats").await;
     // Between, and after what failed, nothing is vouched for.
     for reason in ["Upgrading", "Failed"] {
         progress(stage, reason, 2).await;
@@ -109,7 +112,7 @@ pub(crate) async fn the_first_heartbeats_after_a_change_vouch_for_it_once(stage:
                 condition(addon, "Heartbeat")["observedGeneration"] == addon["metadata"]["generation"];
             vouched.then_some(())
         };
-        stage.until(&stage.addon_path("metrics"), "is vouched for", there).await;
+        stage.until(&stage.addon_path(VOUCHED), "is vouched for", there).await;
         for more in 1..5 {
             beat("one", second + more).await;
         }
@@ -118,7 +121,7 @@ pub(crate) async fn the_first_heartbeats_after_a_change_vouch_for_it_once(stage:
     }
 }
 
-pub(crate) async fn conditions_of_others_stay_as_they_are(stage: &Stage) {
+pub(crate) async fn conditions_of_others_stay_as_they_are(stage: &Stage<'_>) {
     stage.install("metrics").await;
     stage.instance("i", "metrics").await;
     let others = json!([
@@ -150,7 +153,7 @@ pub(crate) async fn conditions_of_others_stay_as_they_are(stage: &Stage) {
     assert_eq!(condition(&addon, "Available"), changed);
 }
 
-pub(crate) async fn an_add_on_that_comes_later_is_told_of_and_one_that_goes_is_taken_back(stage: &Stage) {
+pub(crate) async fn an_add_on_that_comes_later_is_told_of_and_one_that_goes_is_taken_back(stage: &Stage<'_>) {
     let _mirror = run(stage);
     // Owned by an Addon, whatever its label says.
     let addon = json!({"apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "Addon",

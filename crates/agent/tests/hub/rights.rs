@@ -59,19 +59,19 @@ fn binding(kind: &str, name: &str, namespace: Option<&str>, role: &str, user: &s
     })
 }
 
-pub(crate) async fn the_rights_of_an_agent_are_enough_and_not_too_much(stage: &Stage) {
+pub(crate) async fn the_rights_of_an_agent_are_enough_and_not_too_much(stage: &Stage<'_>) {
     let cluster = stage.cluster.as_str();
     let user = format!("bellwether:agent:{cluster}");
     for object in documents(ON_THE_HUB).into_iter().chain(own_cluster(cluster, &user)) {
-        make(&stage.hub, &object).await;
+        make(stage.hub, &object).await;
     }
-    make(&stage.hub, &binding("RoleBinding", "agent", Some(cluster), "bellwether:spoke-agent", &user)).await;
+    make(stage.hub, &binding("RoleBinding", "agent", Some(cluster), "bellwether:spoke-agent", &user)).await;
     for role in documents(ON_THE_CLUSTER).iter().filter(|object| object["kind"] == "ClusterRole") {
-        make(&stage.spoke, role).await;
+        make(stage.spoke, role).await;
     }
     for name in [work::NAME, mirror::NAME, lease::NAME] {
         let name = format!("bellwether:{name}");
-        make(&stage.spoke, &binding("ClusterRoleBinding", &name, None, &name, &name)).await;
+        make(stage.spoke, &binding("ClusterRoleBinding", &name, None, &name, &name)).await;
     }
 
     let mut tasks = JoinSet::new();

@@ -12,15 +12,21 @@ pub(crate) const CLUSTERS: &str = "/apis/cluster.open-cluster-management.io/v1/m
 pub(crate) const ADDONS: &str = "/apis/addon.open-cluster-management.io/v1alpha1";
 pub(crate) const INSTANCES: &str = "/apis/addons.managed.openshift.io/v1alpha1";
 
-pub(crate) struct Stage {
+/// A hub and a cluster.
+pub(crate) struct Ground {
     pub(crate) hub: Cluster,
     pub(crate) spoke: Cluster,
+}
+
+pub(crate) struct Stage<'a> {
+    pub(crate) hub: &'a Cluster,
+    pub(crate) spoke: &'a Cluster,
     pub(crate) cluster: String,
     pub(crate) namespace: String,
 }
 
-impl Stage {
-    pub(crate) async fn prepare(hub: Cluster, spoke: Cluster) -> Self {
+impl<'a> Stage<'a> {
+    pub(crate) async fn prepare(Ground { hub, spoke }: &'a Ground) -> Self {
         use bellwether_api::Place;
         let definitions = |without: Place| {
             let all =

@@ -1,23 +1,13 @@
 //! The agent dies at every one of its writes: just before the server hears of it, and just after the server did it. The
 //! next agent brings everything to the same end, and nothing is left behind.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use bellwether_testkit::{eventually, on_paused_time};
-use http::{Method, Request};
-use kube::client::Body;
+use bellwether_testkit::{Fuse, Moment, eventually, on_paused_time};
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::stage::{Stage, says, uid};
-
-/// When an agent dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
-    BeforeTheWrite,
-    AfterTheWrite,
-}
 
 /// When the next agent starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,46 +15,6 @@ enum Successor {
     AtOnce,
     /// When the work has changed once more.
     AfterTheNextChange,
-}
-
-/// What two clients of one agent share: after so many writes nothing is answered any more.
-#[derive(Clone)]
-struct Fuse {
-    left: Arc<AtomicUsize>,
-    blown: Arc<AtomicBool>,
-    moment: Moment,
-}
-
-impl Fuse {
-    fn new(writes: usize, moment: Moment) -> Self {
-        Self { left: Arc::new(AtomicUsize::new(writes)), blown: Arc::default(), moment }
-    }
-
-    fn is_blown(&self) -> bool {
-        self.blown.load(Ordering::Relaxed)
-    }
-
-    fn on(&self, client: kube::Client) -> kube::Client {
-        let fuse = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let (fuse, client) = (fuse.clone(), client.clone());
-            async move {
-                if fuse.is_blown() {
-                    std::future::pending::<()>().await;
-                }
-                let last = request.method() != Method::GET && fuse.left.fetch_sub(1, Ordering::Relaxed) == 1;
-                if last {
-                    fuse.blown.store(true, Ordering::Relaxed);
-                    if fuse.moment == Moment::AfterTheWrite {
-                        let _ = client.send(request).await;
-                    }
-                    return std::future::pending().await;
-                }
-                client.send(request).await
-            }
-        });
-        kube::Client::new(service, "default")
-    }
 }
 
 /// Something that is asked for, in turn.

@@ -19,7 +19,7 @@ mod outages;
 mod stage;
 mod strategies;
 
-use bellwether_testkit::{embedded, on_paused_time};
+use bellwether_testkit::embedded;
 
 use stage::{Stage, Theatre};
 
@@ -30,37 +30,16 @@ async fn embedded() -> Theatre {
     Theatre::prepare(hub, embedded::of(&server, "spoke")).await
 }
 
-/// Runs each scenario on our server with time paused, and all of them on real Kubernetes.
-macro_rules! scenarios {
-    ($($module:ident::$scenario:ident),* $(,)?) => {
-        $(
-            #[test]
-            fn $scenario() {
-                on_paused_time(async {
-                    let theatre = embedded().await;
-                    $module::$scenario(&Stage::new(&theatre).await).await;
-                });
-            }
-        )*
-
-        #[cfg(feature = "real-kubernetes")]
-        #[test]
-        fn real_kubernetes_behaves_the_same() {
-            use bellwether_testkit::real;
-            bellwether_testkit::on_real_time(async {
-                let theatre = Theatre::prepare(real::cluster("hub").await, real::cluster("spoke").await).await;
-                $(
-                    println!("{}", stringify!($scenario));
-                    let begun = std::time::Instant::now();
-                    $module::$scenario(&Stage::new(&theatre).await).await;
-                    println!("    {:.1} s", begun.elapsed().as_secs_f64());
-                )*
-            });
-        }
-    };
+/// The same on two clusters of real Kubernetes.
+#[cfg(feature = "real-kubernetes")]
+async fn real(_lane: usize) -> Theatre {
+    use bellwether_testkit::real;
+    Theatre::prepare(real::cluster("hub").await, real::cluster("spoke").await).await
 }
 
-scenarios! {
+bellwether_testkit::scenarios! {
+    ground: Theatre, embedded: embedded, real: real, lanes: 4, stage: Stage::new;
+
     application::a_work_of_one_object_is_applied_and_recorded,
     application::a_work_of_three_objects_follows_its_changes,
     application::a_definition_and_its_object_come_in_one_work,

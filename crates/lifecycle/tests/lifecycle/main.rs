@@ -15,7 +15,7 @@ mod rights;
 mod rollouts;
 mod versions;
 
-use bellwether_testkit::{Cluster, embedded, on_paused_time};
+use bellwether_testkit::{Cluster, embedded};
 
 /// A fresh hub of our own that knows our kinds.
 async fn embedded() -> Cluster {
@@ -29,31 +29,19 @@ async fn prepared(cluster: Cluster) -> Cluster {
     cluster
 }
 
-/// Runs each scenario on our server with time paused, and all of them on one real Kubernetes.
-macro_rules! scenarios {
-    ($($module:ident::$scenario:ident),* $(,)?) => {
-        $(
-            #[test]
-            fn $scenario() {
-                on_paused_time(async { $module::$scenario(&embedded().await).await });
-            }
-        )*
-
-        #[cfg(feature = "real-kubernetes")]
-        #[test]
-        fn real_kubernetes_behaves_the_same() {
-            bellwether_testkit::on_real_time(async {
-                let cluster = prepared(bellwether_testkit::real::cluster("lifecycle").await).await;
-                $(
-                    println!("{}", stringify!($scenario));
-                    $module::$scenario(&cluster).await;
-                )*
-            });
-        }
-    };
+/// A real Kubernetes for each lane, as controllers look after all that there is.
+#[cfg(feature = "real-kubernetes")]
+async fn real(lane: usize) -> Cluster {
+    prepared(bellwether_testkit::real::cluster(&format!("lifecycle-{lane}")).await).await
 }
 
-scenarios! {
+async fn hub(cluster: &Cluster) -> &Cluster {
+    cluster
+}
+
+bellwether_testkit::scenarios! {
+    ground: Cluster, embedded: embedded, real: real, lanes: 3, stage: hub;
+
     versions::a_fresh_install_takes_the_default,
     versions::a_new_version_upgrades_those_that_follow_the_default,
     versions::a_canary_goes_first_and_back,

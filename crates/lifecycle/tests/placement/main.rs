@@ -14,7 +14,7 @@ mod settling;
 mod stage;
 mod telling;
 
-use bellwether_testkit::{Cluster, embedded, on_paused_time};
+use bellwether_testkit::{Cluster, embedded};
 
 /// A fresh hub of our own that knows our kinds.
 async fn embedded() -> Cluster {
@@ -28,31 +28,19 @@ async fn prepared(cluster: Cluster) -> Cluster {
     cluster
 }
 
-/// Runs each scenario on our server with time paused, and all of them on one real Kubernetes.
-macro_rules! scenarios {
-    ($($module:ident::$scenario:ident),* $(,)?) => {
-        $(
-            #[test]
-            fn $scenario() {
-                on_paused_time(async { $module::$scenario(&embedded().await).await });
-            }
-        )*
-
-        #[cfg(feature = "real-kubernetes")]
-        #[test]
-        fn real_kubernetes_behaves_the_same() {
-            bellwether_testkit::on_real_time(async {
-                let cluster = prepared(bellwether_testkit::real::cluster("placement").await).await;
-                $(
-                    println!("{}", stringify!($scenario));
-                    $module::$scenario(&cluster).await;
-                )*
-            });
-        }
-    };
+/// A real Kubernetes for each lane, as controllers look after all that there is.
+#[cfg(feature = "real-kubernetes")]
+async fn real(lane: usize) -> Cluster {
+    prepared(bellwether_testkit::real::cluster(&format!("placement-{lane}")).await).await
 }
 
-scenarios! {
+async fn hub(cluster: &Cluster) -> &Cluster {
+    cluster
+}
+
+bellwether_testkit::scenarios! {
+    ground: Cluster, embedded: embedded, real: real, lanes: 2, stage: hub;
+
     choosing::as_many_as_are_wanted_in_decisions_of_a_hundred,
     choosing::taints_keep_clusters_away,
     choosing::a_toleration_ends,

@@ -127,6 +127,15 @@ impl Stands {
         self.surplus.is_empty() && self.wanted.iter().all(|(_, stand)| deployed(stand))
     }
 
+    /// What is missing or of another version is on its way: all that is waited for is the agent.
+    pub fn await_what_is_brought(&mut self) {
+        for (_, stand) in &mut self.wanted {
+            if matches!(stand, Stand::Missing | Stand::Stale) {
+                *stand = Stand::Behind;
+            }
+        }
+    }
+
     /// The first work that could not be written, and why.
     pub fn failure(&self) -> Option<(&str, &str)> {
         self.wanted.iter().find_map(|(name, stand)| match stand {

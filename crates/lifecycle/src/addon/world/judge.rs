@@ -145,9 +145,14 @@ impl World {
         });
         let begins =
             begins && verdict.begun != standing.begun || reconfigured && verdict.works == Deed::Bring;
+        let mut told = stands.clone().filter(|_| !verdict.begun.is_empty());
+        if verdict.works == Deed::Bring {
+            // What is brought now is waited for from now on, and nothing is written only to say so.
+            told.iter_mut().for_each(Stands::await_what_is_brought);
+        }
         let known = Known {
             reachable: !matches!(self.clusters.get(&key.cluster), Some((Reach::No, _))),
-            stands: stands.as_ref().filter(|_| !verdict.begun.is_empty()),
+            stands: told.as_ref(),
             workloads: &ours.iter().flat_map(|work| work.workloads.clone()).collect::<Vec<_>>(),
             heartbeat: None,
             degraded: None,
