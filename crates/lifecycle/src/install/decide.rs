@@ -187,7 +187,8 @@ pub fn assigned<'a>(
     assigned
 }
 
-fn wish(placement: &PlacementStrategy) -> Wish {
+/// What a placement asks for.
+pub fn wish(placement: &PlacementStrategy) -> Wish {
     let template = placement.addon_template.clone().unwrap_or_default();
     let in_namespace = |mut config: ConfigReference| {
         if config.namespace.is_empty() {

@@ -128,10 +128,13 @@ pub fn plan(
     planning.plan
 }
 
-/// A cluster that has not been proven in time has failed.
+/// A cluster that is not through in time has failed, whether its status says so already or not: two that began together
+/// also fail together.
 fn overdue(member: &Member, deadline: Option<Duration>, now: Timestamp) -> Member {
     let late = match (&member.state, deadline) {
-        (State::Unproven { since, .. }, Some(deadline)) => later(*since, deadline) <= now,
+        (State::Changing(since) | State::Unproven { since, .. }, Some(deadline)) => {
+            later(*since, deadline) <= now
+        }
         _ => false,
     };
     if late { Member { state: State::TimedOut, ..member.clone() } } else { member.clone() }
@@ -297,7 +300,9 @@ impl Planning {
     fn changes_with_time(&mut self, strategy: &Strategy, members: &[&Member]) {
         let ends = members.iter().filter_map(|member| match member.state {
             State::Done(since) => after(since, strategy),
-            State::Unproven { since, .. } => strategy.deadline.map(|deadline| later(since, deadline)),
+            State::Changing(since) | State::Unproven { since, .. } => {
+                strategy.deadline.map(|deadline| later(since, deadline))
+            }
             _ => None,
         });
         self.plan.next = ends.filter(|end| *end > self.now).min();

@@ -112,8 +112,11 @@ pub(crate) async fn a_version_of_ten_megabytes_is_refused_and_whoever_asks_for_i
     addon.place(json!([addon.placed("all", "v1")])).await;
     addon.until_done(1, "v1", "v3").await;
     for part in 0..4 {
-        let found = fleet.spoke(1).get(addon.map_path(&format!("p{part}"), 1)).await;
-        assert_eq!(found.status, 404);
+        eventually("what came with the large version goes", async || {
+            let found = fleet.spoke(1).get(addon.map_path(&format!("p{part}"), 1)).await;
+            (found.status == 404).then_some(())
+        })
+        .await;
     }
 }
 

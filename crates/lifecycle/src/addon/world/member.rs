@@ -13,7 +13,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Key, Management, World};
 use crate::addon::decide::progress::{Course, Standing, wanted};
-use crate::install::is_overridden;
+use crate::install::decide::Wish;
+use crate::install::{Field, is_overridden, is_placed, is_set_by_others};
 use crate::rollout::{State, Strategy};
 
 /// The only kind of configurations that templates are rendered with.
@@ -27,20 +28,25 @@ pub(super) struct Configs {
 }
 
 impl World {
-    /// How far a cluster is; one that has no ManagedClusterAddOn yet has not begun.
+    /// How far a cluster is with what its placement asks for. One that has no ManagedClusterAddOn yet has not begun, nor
+    /// has one whose ManagedClusterAddOn does not ask for it yet: **what is done with the version before is not done**.
     pub(super) fn state(
         &self,
         management: &Management,
         addon: &str,
         cluster: &str,
-        strategy: Option<&Strategy>,
+        wish: &Wish,
+        strategy: &Result<Strategy, String>,
     ) -> State {
         if let Some(since) = self.begun.get(&Key::new(cluster, addon)) {
             return State::Changing(*since);
         }
         let found = self.addons.get(addon).and_then(|clusters| clusters.get(cluster));
         let Some(object) = found else { return State::Waiting };
-        if is_overridden(object) {
+        if let Some(going) = &object.metadata.deletion_timestamp {
+            return State::Changing(going.0);
+        }
+        if !is_placed(object) || is_overridden(object) {
             return State::Apart;
         }
         let status = object.status.clone().unwrap_or_default();
@@ -50,8 +56,8 @@ impl World {
             // What cannot be read has not been begun, or has failed for that.
             Err(_) => true,
         };
-        let criteria = strategy.map_or(SuccessCriteria::Applied, |strategy| strategy.criteria);
-        state_of(object, version, same_configs, criteria)
+        let criteria = strategy.as_ref().map(|strategy| strategy.criteria).unwrap_or_default();
+        state_of(object, version.filter(|_| asks_for(object, wish)), same_configs, criteria)
     }
 
     /// The configurations that an add-on on a cluster names, and the defaults of kinds that it does not; in words what
@@ -172,6 +178,12 @@ fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, 
     State::Done(since)
 }
 
+/// Whether it asks for what its placement does, as far as that is the placement's to say.
+fn asks_for(object: &ManagedClusterAddOn, wish: &Wish) -> bool {
+    let configs = object.spec.configs == wish.configs || is_set_by_others(object, Field::Configs);
+    object.spec.install_version == wish.version && configs
+}
+
 pub(super) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
@@ -196,7 +208,8 @@ mod tests {
         let silent = condition(HEARTBEAT, "Unknown", 30, Some(2));
         let wrong = condition(DEGRADED, "True", 30, None);
         use SuccessCriteria::{Applied, Healthy, WorkloadAvailable};
-        let rows: Vec<(&str, SuccessCriteria, Vec<Condition>, Result<i64, &str>)> = vec![
+        type Row = (&'static str, SuccessCriteria, Vec<Condition>, Result<i64, &'static str>);
+        let rows: Vec<Row> = vec![
             ("applied", Applied, vec![down.clone(), silent.clone(), wrong.clone()], Ok(10)),
             ("up", WorkloadAvailable, vec![up.clone(), silent.clone()], Ok(20)),
             ("not up", WorkloadAvailable, vec![down], Err("Available is False/R")),

@@ -18,6 +18,7 @@ use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision, voca
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt as _};
 
+use crate::install::decide::wish;
 use crate::placement::{Decided, DecidedCluster, KnownPlacements, Undecided};
 use crate::rollout::{Member, Plan, Share, Strategy, plan};
 use crate::version::Catalogue;
@@ -360,14 +361,14 @@ impl World {
         let addon = management.object.name_any();
         let rollouts =
             strategy.placements.iter().zip(&chosen).enumerate().map(|(place, (placement, clusters))| {
-                let strategy = Strategy::read(placement);
+                let (strategy, wish) = (Strategy::read(placement), wish(placement));
                 let mine = clusters.iter().filter(|one| by_cluster.get(one.cluster.as_str()) == Some(&place));
                 let members: Vec<Member> = mine
                     .map(|one| Member {
                         cluster: one.cluster.clone(),
                         group: one.group_index,
                         group_name: one.group_name.clone(),
-                        state: self.state(management, &addon, &one.cluster, strategy.as_ref().ok()),
+                        state: self.state(management, &addon, &one.cluster, &wish, &strategy),
                     })
                     .collect();
                 let placement = name(placement);

@@ -339,3 +339,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_cluster_that_was_not_asked_yet_is_not_done_and_comes_first_by_its_name() {
+    let mut hub = Hub::new(2, 1);
+    hub.settle();
+    hub.take(&Step::Ask(1));
+    hub.take(&Step::Install(1));
+    hub.take(&Step::Hear(8));
+    hub.take(&Step::Plan);
+    hub.take(&Step::Visit(1));
+    let begun = |hub: &Hub, name: &str| hub.addons[name].status.clone().unwrap().install_version;
+    assert_eq!(begun(&hub, "c1"), "v1", "the first has the old version, and comes before it");
+    hub.settle();
+    assert_eq!((begun(&hub, "c0"), begun(&hub, "c1")), ("v2".to_owned(), "v2".to_owned()));
+}
