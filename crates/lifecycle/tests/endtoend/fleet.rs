@@ -435,9 +435,9 @@ impl Addon<'_> {
         .await;
     }
 
-    /// The add-on on a cluster beats, from an instance of its own; the time is only to be another one.
+    /// The add-on beats on a cluster; the time is only to be another one.
     pub(crate) async fn beat(&self, number: usize, second: u32) {
-        let (spoke, name) = (self.fleet.spoke(number), self.object("i", number));
+        let (spoke, name) = (self.fleet.spoke(number), &self.name);
         let all = format!("{INSTANCES}/namespaces/default/addoninstances");
         let instance = json!({"apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "AddonInstance",
             "metadata": {"name": name, "labels": {"open-cluster-management.io/addon-name": self.name}},

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use bellwether_api::addon::vocabulary::{
-    CONFIGURED, DEGRADED, FINALIZER, HEARTBEAT, NAME_LABEL, PROGRESSING, RENDERED_HASH, VERSION_LABEL,
+    AVAILABLE, CONFIGURED, DEGRADED, FINALIZER, HEARTBEAT, NAME_LABEL, PROGRESSING, RENDERED_HASH,
+    VERSION_LABEL,
 };
 use bellwether_api::addon::{ManagedClusterAddOn, ManagedClusterAddOnStatus};
 use bellwether_api::work::ManifestWork;
 use bellwether_conditions::{Condition, ConditionSet, ConditionType, Desired, Reason, Status, TransitionKey};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 
-use super::member::Configs;
+use super::member::{Configs, find};
 use super::{Key, Management, Reach, Stay, Work, World};
-use crate::addon::decide::available::{Known, available, manifest_applied};
+use crate::addon::decide::available::{Known, available, manifest_applied, reason};
 use crate::addon::decide::progress::{self, Deed, Observed, Rendering, Standing, Turn, Verdict};
 use crate::addon::decide::works::{Stand, Stands};
 use crate::install::{is_overridden, is_placed};
@@ -24,6 +25,9 @@ use crate::render::{Order, Rendered, render};
 const UNSUPPORTED: &str = "VersionUnsupported";
 /// Whether an add-on is being taken away.
 const DELETING: &str = "Deleting";
+
+/// How long a workload may take to come up before it is said that it has not.
+const COMING_UP: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is to be done. Each step comes after the one before it.
 #[derive(Debug)]
@@ -169,6 +173,7 @@ impl World {
         {
             after.config_references = configs.references.clone();
         }
+        let coming = coming_up(&mut after, &before, now);
         let missing = !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         let finalizers =
             missing.then(|| object.finalizers().iter().cloned().chain([FINALIZER.to_owned()]).collect());
@@ -179,7 +184,7 @@ impl World {
             status: worth.then_some(after),
             begins,
             works,
-            next: verdict.next,
+            next: [verdict.next, coming].into_iter().flatten().min(),
         }
     }
 
@@ -365,6 +370,24 @@ fn read(status: &ManagedClusterAddOnStatus) -> ConditionSet {
 
 fn write(set: &ConditionSet) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
     serde_json::from_value(json!(set)).unwrap_or_default()
+}
+
+/// A workload that has just been brought is not up yet, and that is no news for a while: what is said of it stays, until it
+/// is up or has taken long. Says until when.
+fn coming_up(
+    after: &mut ManagedClusterAddOnStatus,
+    before: &ManagedClusterAddOnStatus,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let held = find(&before.conditions, AVAILABLE).filter(|held| held.reason == reason::NO_PROBE)?;
+    let since = find(&before.conditions, PROGRESSING)?.last_transition_time.0;
+    let end = since.saturating_add(COMING_UP).unwrap_or(Timestamp::MAX);
+    let found = after.conditions.iter_mut().find(|found| found.type_ == AVAILABLE)?;
+    if found.reason != reason::NOT_UP || end <= now {
+        return None;
+    }
+    held.clone_into(found);
+    Some(end)
 }
 
 /// Whether a status says something that is worth a write. What rides along is not, while there is more to come.
