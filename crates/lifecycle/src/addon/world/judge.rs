@@ -18,7 +18,7 @@ use super::{Key, Management, Reach, Stay, Work, World};
 use crate::addon::decide::available::{Known, available, manifest_applied, reason};
 use crate::addon::decide::progress::{self, Deed, Observed, Rendering, Standing, Turn, Verdict};
 use crate::addon::decide::works::{Stand, Stands};
-use crate::install::{is_overridden, is_placed};
+use crate::install::{is_overridden, is_placed, version_managers};
 use crate::render::{Order, Rendered, render};
 
 /// The reason for which an add-on is marked as degraded by us.
@@ -219,6 +219,13 @@ impl World {
         }
         if !management.planned {
             return None;
+        }
+        // Somebody has just given it back to its placement: that it asks for nothing is not that it wants the default.
+        let given_back = object.spec.install_version.is_empty() && version_managers(object).is_empty();
+        if let Some(asked) = management.asked(&key.cluster).filter(|_| given_back) {
+            return Some(Turn::Waits(format!(
+                "version {asked}, which its placement asks for, to be written here"
+            )));
         }
         match management.rollout(&key.cluster) {
             Some(rollout) => rollout.plan.turn(&key.cluster),

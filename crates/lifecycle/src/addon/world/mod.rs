@@ -124,6 +124,15 @@ impl Management {
         self.by_cluster.get(cluster).and_then(|place| self.rollouts.get(*place))
     }
 
+    /// The version that the placement of a cluster names, if it names one.
+    fn asked(&self, cluster: &str) -> Option<&str> {
+        let (namespace, name) = &self.rollout(cluster)?.placement;
+        let placements = &self.object.spec.install_strategy.placements;
+        let placement = placements.iter().find(|one| one.namespace == *namespace && one.name == *name)?;
+        let version = placement.addon_template.as_ref().map(|template| template.install_version.as_str());
+        version.filter(|version| !version.is_empty())
+    }
+
     fn deadline(&self, cluster: &str) -> Option<Duration> {
         self.rollout(cluster)?.strategy.as_ref().ok()?.deadline
     }

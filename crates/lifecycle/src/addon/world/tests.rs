@@ -292,6 +292,25 @@ impl Hub {
     }
 }
 
+#[test]
+fn who_is_given_back_to_its_placement_does_not_go_by_the_default_meanwhile() {
+    let mut hub = Hub::new(1, 1);
+    hub.settle();
+    let revision = hub.next_revision();
+    let addon = hub.addons.get_mut("c0").unwrap();
+    let before = addon.status.clone().unwrap();
+    addon.spec.install_version.clear();
+    addon.metadata.managed_fields = None;
+    addon.metadata.resource_version = revision;
+    hub.world.observe(addon.clone());
+    hub.world.plan(ADDON, hub.now);
+    hub.visit(0);
+    let after = hub.addons["c0"].status.clone().unwrap();
+    assert_eq!((after.install_version.as_str(), &after.last_version), ("v1", &before.last_version), "not v2");
+    hub.settle();
+    assert_eq!(hub.addons["c0"].status.as_ref().unwrap().current_version, "v1");
+}
+
 fn step() -> impl proptest::strategy::Strategy<Value = Step> {
     prop_oneof![
         1 => (0..3_usize).prop_map(Step::Ask),
