@@ -16,7 +16,13 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// How long the reader looks for what the page shows.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How the commands begin that change nothing.
-const LOOKS: [&str; 3] = ["kubectl get ", "bellwether heartbeat watch --once", "bellwether cluster get"];
+const LOOKS: [&str; 5] = [
+    "kubectl get ",
+    "kubectl --context spoke-",
+    "bellwether heartbeat watch --once",
+    "bellwether cluster get",
+    "bellwether addon status",
+];
 
 /// A command of a page, and what the page says that it prints.
 #[derive(Debug, PartialEq, Eq)]

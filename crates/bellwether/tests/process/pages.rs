@@ -8,19 +8,24 @@ use crate::server::{Server, bellwether, up};
 
 #[test]
 fn the_page_on_heartbeats_shows_what_happens() {
-    follow("docs/heartbeats.md", &["--no-demo"]);
+    follow("docs/heartbeats.md", &["--no-demo", "--spokes", "1"]);
 }
 
 #[test]
 fn the_page_on_the_demonstration_shows_what_happens() {
     // Long enough to be seen waiting, also on a busy machine.
-    follow("docs/demo.md", &["--simulate-delay", "5s"]);
+    follow("docs/demo.md", &["--simulate-delay", "5s", "--spokes", "1"]);
+}
+
+#[test]
+fn the_page_on_addons_shows_what_happens() {
+    follow("docs/addons.md", &["--simulate-delay", "500ms"]);
 }
 
 fn follow(page: &str, arguments: &[&str]) {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
-    let _server = Server::start(&dir, up(&dir).args(["--spokes", "1"]).args(arguments));
+    let _server = Server::start(&dir, up(&dir).args(arguments));
     walk(page, &[("KUBECONFIG", dir.join("kubeconfig").to_str().unwrap())]);
 }
 
