@@ -333,7 +333,7 @@ pub(super) fn pace(placement: &PlacementStrategy) -> String {
         })
         .collect();
     if !first.is_empty() {
-        words = format!("{} first, then {words}", first.join(", "));
+        words.push_str(&format!(", beginning with {}", first.join(", ")));
     }
     words
 }
@@ -455,7 +455,7 @@ mod tests {
             (json!({"type": "Progressive"}), "as many at a time as a group has"),
             (
                 json!({"type": "ProgressivePerGroup", "progressivePerGroup": {"mandatoryDecisionGroups": [{"groupName": "canary"}, {"groupIndex": 2}]}}),
-                "canary, group 2 first, then group by group",
+                "group by group, beginning with canary, group 2",
             ),
             (json!({"type": "Sideways"}), "makes no sense: this type of rollout is not known"),
         ];

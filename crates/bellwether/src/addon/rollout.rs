@@ -29,6 +29,8 @@ use crate::target::Target;
 
 /// How long changes are gathered before they are shown.
 const GATHER: Duration = Duration::from_millis(250);
+/// How often it is worked out anew where nothing has changed but the time.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How long failures must have stopped a rollout before that is believed: the first attempt need not be the last.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -94,11 +96,13 @@ async fn follow(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stopped: Option<(Vec<String>, Instant)> = None;
     let mut trouble = None;
+    // When it was last worked out, if nothing has changed since.
+    let mut known: Option<Instant> = None;
     loop {
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(told)) => {
-                    trouble = None;
+                    (trouble, known) = (None, None);
                     if seen.take_in(told) == Scope::Changed {
                         // Another namespace has a say: what is known of the old ones is read again with it.
                         let namespaces = seen.namespaces();
@@ -111,11 +115,15 @@ async fn follow(
                     if trouble.as_ref() != Some(&words) {
                         view.complain(&words);
                     }
-                    trouble = Some(words);
+                    (trouble, known) = (Some(words), None);
                 }
                 None => anyhow::bail!("the watch of {target} has ended"),
             },
             _ = ticks.tick() => {
+                if known.is_some_and(|since| since.elapsed() < AGAIN) {
+                    continue;
+                }
+                known = Some(Instant::now());
                 let Some(picture) = seen.picture()? else { continue };
                 let progress = Progress::of(&picture, Timestamp::now());
                 view.show(&progress, trouble.as_deref())?;

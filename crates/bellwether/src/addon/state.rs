@@ -268,8 +268,12 @@ fn trouble(conditions: &[Condition], course: &Course) -> Option<(Trouble, Told)>
         };
         return Some((trouble, told(said)));
     }
-    let wrong = find(conditions, DEGRADED).filter(|said| said.status == "True")?;
-    Some((Trouble::Degraded, told(wrong)))
+    if let Some(wrong) = find(conditions, DEGRADED).filter(|said| said.status == "True") {
+        return Some((Trouble::Degraded, told(wrong)));
+    }
+    // Where nobody manages it, that it is up is all that there would be to say.
+    let silence = *course == Course::Unmanaged && find(conditions, AVAILABLE).is_none();
+    silence.then(|| (Trouble::Unknown, Told { since: None, why: "nobody has said how it is".to_owned() }))
 }
 
 /// Whether it is no wonder that an add-on is not up, as long as its version is on its way or cannot be brought.
@@ -401,8 +405,11 @@ mod tests {
     #[test]
     fn an_add_on_that_nobody_manages_is_as_its_conditions_say() {
         let up = condition("Available", "True", "AddonAvailable", "fine");
-        let rows =
-            [(vec![up], "Available"), (vec![condition("Available", "False", "Broken", "no")], "Unavailable")];
+        let rows = [
+            (vec![up], "Available"),
+            (vec![condition("Available", "False", "Broken", "no")], "Unavailable"),
+            (vec![], "Unknown"),
+        ];
         for (conditions, word) in rows {
             assert_eq!(row(&addon("", ["", "", ""], &conditions), Management::Nobody).state.word(), word);
         }

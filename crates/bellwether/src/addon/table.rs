@@ -42,10 +42,7 @@ const STATE: &str = " STATE ";
 
 /// A line for each row below a header, by add-on, those in trouble first.
 pub(super) fn lines(rows: &mut [Row], columns: Columns, now: Timestamp, colour: Colour) -> Vec<String> {
-    rows.sort_by(|one, other| {
-        let key = |row: &Row| (row.addon.clone(), row.state.rank(), row.cluster.clone());
-        key(one).cmp(&key(other))
-    });
+    rows.sort_by(|one, other| key(one).cmp(&key(other)));
     let mut lines =
         table_of(columns.of(HEADER), rows.iter().map(|row| columns.of(cells(row, now)).collect::<Vec<_>>()));
     if colour == Colour::ByState {
@@ -55,6 +52,10 @@ pub(super) fn lines(rows: &mut [Row], columns: Columns, now: Timestamp, colour: 
         }
     }
     lines
+}
+
+fn key(row: &Row) -> (&str, u8, &str) {
+    (&row.addon, row.state.rank(), &row.cluster)
 }
 
 /// How many there are of each state.

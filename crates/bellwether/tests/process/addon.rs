@@ -1,9 +1,11 @@
 //! `bellwether addon`, against the add-on of the demonstration: what it shows, what it changes, what it refuses, and how it
 //! ends.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 
 use bellwether_api::addon::{AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn};
 use bellwether_testkit::eventually;
@@ -12,7 +14,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::heartbeat::Running;
-use crate::server::{Ended, Server, bellwether, run, up};
+use crate::server::{Ended, PATIENCE, Server, bellwether, run, up};
 
 const HELLO: &str = "helloworld";
 /// A version that no cluster accepts.
@@ -386,21 +388,81 @@ async fn on_a_terminal_a_person_is_asked_and_sees_a_picture() {
     assert!(last.trim_end().ends_with("\u{1b}[?25h"), "the cursor is given back: {last:?}");
 }
 
+#[tokio::test]
+async fn what_somebody_else_changes_while_a_person_thinks_is_shown_first() {
+    let fleet = Fleet::new();
+    let mut terminal = Terminal::open(&fleet, "upgrade helloworld --version v2");
+    let shown = terminal.until("[y/N] ");
+    assert!(shown.contains("3 clusters change."), "{shown}");
+    let theirs = json!([{"op": "replace", "path": "/spec/installStrategy/placements/1/addonTemplate/installVersion", "value": "v2"}]);
+    let theirs: Patch<()> = Patch::Json(serde_json::from_value(theirs).unwrap());
+    fleet.addons().await.patch(HELLO, &PatchParams::default(), &theirs).await.unwrap();
+    let after = fleet.generation().await;
+    terminal.answer("y\n");
+    let again = terminal.until("[y/N] ");
+    assert!(again.contains("Somebody has changed helloworld meanwhile; nothing was written."), "{again}");
+    assert!(again.contains("2 of 3 clusters change."), "{again}");
+    terminal.answer("n\n");
+    assert_eq!(terminal.end().0, Some(4));
+    assert_eq!(fleet.generation().await, after);
+}
+
 /// Types a command at a terminal, and an answer to it.
 fn on_a_terminal(fleet: &Fleet, command: &str, answer: &str) -> (Option<i32>, String) {
-    let command = format!(
-        "stty cols 120 rows 24 -echo; exec {} addon {command} --kubeconfig {}",
-        env!("CARGO_BIN_EXE_bellwether"),
-        fleet.kubeconfig.display()
-    );
-    let mut script = Command::new("script");
-    script
-        .args(["-qec", &command, "/dev/null"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .env_remove("NO_COLOR");
-    let mut child = script.spawn().expect("script, of bsdutils, makes a terminal");
-    child.stdin.as_mut().unwrap().write_all(answer.as_bytes()).unwrap();
-    let ended = child.wait_with_output().unwrap();
-    (ended.status.code(), String::from_utf8_lossy(&ended.stdout).into_owned())
+    let mut terminal = Terminal::open(fleet, command);
+    terminal.answer(answer);
+    terminal.end()
+}
+
+/// A command at a terminal.
+struct Terminal {
+    script: Child,
+    screen: mpsc::Receiver<String>,
+}
+
+impl Terminal {
+    fn open(fleet: &Fleet, command: &str) -> Self {
+        let command = format!(
+            "stty cols 120 rows 24 -echo; exec {} addon {command} --kubeconfig {}",
+            env!("CARGO_BIN_EXE_bellwether"),
+            fleet.kubeconfig.display()
+        );
+        let mut script = Command::new("script");
+        script.args(["-qec", &command, "/dev/null"]).env_remove("NO_COLOR").env_remove("RUST_LOG");
+        let script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut script = script.expect("script, of bsdutils, makes a terminal");
+        let mut stdout = script.stdout.take().unwrap();
+        let (sender, screen) = mpsc::channel();
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = stdout.read(&mut buffer) {
+                let _ = sender.send(String::from_utf8_lossy(&buffer[..count]).into_owned());
+            }
+        });
+        Self { script, screen }
+    }
+
+    fn answer(&mut self, answer: &str) {
+        self.script.stdin.as_mut().unwrap().write_all(answer.as_bytes()).unwrap();
+    }
+
+    /// What is shown up to these words.
+    fn until(&self, words: &str) -> String {
+        let mut shown = String::new();
+        while !shown.ends_with(words) {
+            let more = self.screen.recv_timeout(PATIENCE);
+            shown.push_str(&more.unwrap_or_else(|_| panic!("it did not come to {words:?}: {shown}")));
+        }
+        shown
+    }
+
+    /// How it ended, and what it still showed.
+    fn end(mut self) -> (Option<i32>, String) {
+        drop(self.script.stdin.take());
+        let mut shown = String::new();
+        while let Ok(more) = self.screen.recv_timeout(PATIENCE) {
+            shown.push_str(&more);
+        }
+        (self.script.wait().unwrap().code(), shown)
+    }
 }
