@@ -48,6 +48,13 @@ impl<K: Clone + Ord + Hash> Agenda<K> {
         self.entries.insert((at, key));
     }
 
+    /// Looks at a key at an instant, unless it is looked at earlier anyway.
+    pub fn sooner(&mut self, key: K, at: Instant) {
+        if self.instants.get(&key).is_none_or(|held| at < *held) {
+            self.set(key, at);
+        }
+    }
+
     /// Does not look at a key any more.
     pub fn cancel(&mut self, key: &K) {
         if let Some(at) = self.instants.remove(key) {

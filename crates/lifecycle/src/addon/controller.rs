@@ -29,6 +29,8 @@ const AT_ONCE: usize = 32;
 const RETRY: Growth = Growth { first: Duration::from_millis(100), most: Duration::from_secs(30) };
 /// How long an add-on as a whole waits after something stirred.
 const PLANNING: Duration = Duration::from_millis(20);
+/// How many works are read together: one may have hundreds of kilobytes.
+const WORKS: u32 = 100;
 /// How long the status of an add-on as a whole waits for more to say.
 const SUMMARY: Duration = Duration::from_millis(250);
 
@@ -80,7 +82,7 @@ struct Lifecycle {
 
 impl Lifecycle {
     fn new(context: Context, part: Arc<Part>) -> Self {
-        let works = watcher::Config::default().labels(NAME_LABEL);
+        let works = watcher::Config::default().labels(NAME_LABEL).page_size(WORKS);
         let all = watcher::Config::default;
         let watches = Watches::of(&context, part)
             .with(all(), Fact::Management)
@@ -194,9 +196,8 @@ impl Lifecycle {
     }
 
     fn plan_soon(&mut self, addon: Arc<str>) {
-        if !self.plans.contains(&addon) {
-            self.plans.set(addon, Instant::now() + PLANNING);
-        }
+        // A soak or a deadline may be hours away, and is no reason to wait with this.
+        self.plans.sooner(addon, Instant::now() + PLANNING);
     }
 
     fn plan(&mut self, addon: Arc<str>) {
@@ -204,9 +205,7 @@ impl Lifecycle {
             return;
         }
         let next = self.world.lock().plan(&addon, self.context.clock.now());
-        if !self.summaries.contains(&addon) {
-            self.summaries.set(addon.clone(), Instant::now() + SUMMARY);
-        }
+        self.summaries.sooner(addon.clone(), Instant::now() + SUMMARY);
         if let Some(next) = next {
             self.plans.set(addon, self.instant_of(next));
         }

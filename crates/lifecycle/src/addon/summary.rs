@@ -111,7 +111,7 @@ fn word(rollout: &Rollout, counts: &Counts) -> (Status, &'static str, String) {
         message.push_str(&format!(", {count} {verb}"));
     }
     if let Some(first) = rollout.plan.waiting.first() {
-        message.push_str(&format!("; waiting: {}", first.what));
+        message.push_str(&format!("; waiting: {}", first.in_words()));
     }
     message.push('.');
     match (changing + waiting, failed + timed_out) {
@@ -137,7 +137,7 @@ fn counted(counts: &Counts) -> ProgressionCounts {
 
 fn waiting(waiting: &Waiting) -> WaitingClusters {
     WaitingClusters {
-        for_: waiting.what.clone(),
+        for_: waiting.in_words(),
         count: u32::try_from(waiting.clusters.len()).unwrap_or(u32::MAX),
         clusters: waiting.clusters.iter().take(NAMED).cloned().collect(),
     }

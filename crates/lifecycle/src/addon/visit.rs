@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn, ManagedClusterAddOnStatus};
-use bellwether_api::work::ManifestWork;
+use bellwether_api::work::{DeleteOption, ManifestWork};
 use bellwether_clock::Clock;
+use bellwether_conditions::shorten;
 use bellwether_runtime::Context;
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -22,6 +23,8 @@ use super::world::{Judgement, Key, Work, WorkWrite, World};
 const ROUNDS: usize = 4;
 /// How long the API may take for one visit.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the words may be with which a work is refused.
+const LONGEST: usize = 1024;
 
 /// Why a visit came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +68,12 @@ impl Visitor {
                 Errand::Summary(addon) => self.summarise(addon).await,
             }
         };
-        tokio::time::timeout(PATIENCE, visit).await.unwrap_or(Err(VisitError::Late))
+        let visited = tokio::time::timeout(PATIENCE, visit).await;
+        if let (Err(_), Errand::Addon(key)) = (&visited, errand) {
+            // What was begun is not known; the watch will tell.
+            self.world.lock().began(key);
+        }
+        visited.unwrap_or(Err(VisitError::Late))
     }
 
     async fn visit_addon(&self, key: &Key) -> Result<Option<Timestamp>, VisitError> {
@@ -122,6 +130,7 @@ impl Visitor {
 
     async fn write(&self, key: &Key, write: WorkWrite) -> Result<(), VisitError> {
         let works: Api<ManifestWork> = Api::namespaced(self.client.clone(), &key.cluster);
+        let name = write.name();
         let written = match write {
             WorkWrite::Create(work) => {
                 works
@@ -142,7 +151,7 @@ impl Visitor {
                     "spec": {
                         "workload": work.spec.workload,
                         "manifestConfigs": work.spec.manifest_configs,
-                        "deleteOption": work.spec.delete_option,
+                        "deleteOption": whole_option(work.spec.delete_option.as_ref()),
                     },
                 });
                 works.patch(&work.name_any(), &by_us(), &Patch::Merge(patch)).await
@@ -158,8 +167,21 @@ impl Visitor {
                 };
             }
         };
-        let written = written.map_err(|error| failed("writing a work of", key, error))?;
-        self.world.lock().deploy(&key.cluster, &written.name_any(), Work::of(&written));
+        let written = match written {
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {
+                // One that has lost its label is not watched.
+                works.get(&name).await.map_err(|error| failed("reading a work of", key, error))?
+            }
+            Err(kube::Error::Api(status)) if is_refusal(status.code) => {
+                let why = format!("work {name} was refused: {}", status.message);
+                self.world.lock().refuse(key, Some(shorten(&why, LONGEST)));
+                return Err(failed("writing a work of", key, kube::Error::Api(status)));
+            }
+            written => written.map_err(|error| failed("writing a work of", key, error))?,
+        };
+        let mut world = self.world.lock();
+        world.refuse(key, None);
+        world.deploy(&key.cluster, &name, Work::of(&written));
         Ok(())
     }
 
@@ -184,6 +206,11 @@ impl Visitor {
     }
 }
 
+/// Whether an answer says that what was sent is not taken, now or later.
+fn is_refusal(code: u16) -> bool {
+    matches!(code, 400 | 403 | 413 | 422)
+}
+
 fn by_us() -> PatchParams {
     PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() }
 }
@@ -192,6 +219,16 @@ fn by_us() -> PatchParams {
 fn whole(status: &ManagedClusterAddOnStatus) -> Value {
     let mut whole = json!({"installVersion": null, "currentVersion": null, "lastVersion": null, "configReferences": null});
     if let (Value::Object(whole), Value::Object(said)) = (&mut whole, json!(status)) {
+        whole.extend(said);
+    }
+    whole
+}
+
+/// The same of how a work is deleted.
+fn whole_option(option: Option<&DeleteOption>) -> Value {
+    let Some(option) = option else { return Value::Null };
+    let mut whole = json!({"selectivelyOrphans": null});
+    if let (Value::Object(whole), Value::Object(said)) = (&mut whole, json!(option)) {
         whole.extend(said);
     }
     whole

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::decide::{Act, Choice, Cluster, Observed, Present, Wish, decide};
-use super::{FIELD_MANAGER, Field, is_set_by_others};
+use super::{FIELD_MANAGER, Field, is_set_by_others, is_shared};
 use crate::addon::world::Key;
 use crate::placement::{Decided, KnownPlacements};
 use crate::watching::{Change, Named, Watches};
@@ -153,9 +153,7 @@ impl Installer {
 
     fn plan_soon(&mut self, addons: impl IntoIterator<Item = String>) {
         for addon in addons {
-            if !self.plans.contains(&addon) {
-                self.plans.set(addon, Instant::now() + PLANNING);
-            }
+            self.plans.sooner(addon, Instant::now() + PLANNING);
         }
     }
 
@@ -388,7 +386,15 @@ async fn visit(client: &Client, ground: &Mutex<Ground>, key: &Key) -> Result<(),
     let api: Api<ManagedClusterAddOn> = Api::namespaced(client.clone(), &key.cluster);
     match (act, object) {
         (Act::Keep(wish), object) => {
-            let theirs = |field: Field| object.as_ref().is_some_and(|object| is_set_by_others(object, field));
+            let theirs = |field: Field| {
+                object.as_ref().is_some_and(|object| {
+                    let differs = match field {
+                        Field::InstallVersion => object.spec.install_version != wish.version,
+                        Field::Configs => object.spec.configs != wish.configs,
+                    };
+                    is_set_by_others(object, field) || differs && is_shared(object, field)
+                })
+            };
             let body = wished(key, &wish, owner.as_ref(), theirs);
             let parameters = PatchParams::apply(FIELD_MANAGER);
             // Where somebody has set a field since it was last seen, this is refused, and tried again when it is known
@@ -400,6 +406,10 @@ async fn visit(client: &Client, ground: &Mutex<Ground>, key: &Key) -> Result<(),
             }
         }
         (Act::Remove, Some(object)) => {
+            if is_out_of_reach(client, key).await? && !present(&object).goes_when_unreachable {
+                // The watch has not told yet; nothing is taken away for that (A17).
+                return Ok(());
+            }
             let preconditions = Some(Preconditions { uid: object.uid(), resource_version: None });
             let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
             match api.delete(&key.addon, &parameters).await {
@@ -413,6 +423,14 @@ async fn visit(client: &Client, ground: &Mutex<Ground>, key: &Key) -> Result<(),
     }
     ground.lock().acts.remove(key);
     Ok(())
+}
+
+/// Whether a cluster is out of reach, as of now.
+async fn is_out_of_reach(client: &Client, key: &Key) -> Result<bool, VisitError> {
+    let clusters: Api<ManagedCluster> = Api::all(client.clone());
+    let found = clusters.get_opt(&key.cluster).await;
+    let found = found.map_err(|source| failed("reading the cluster of", key, source))?;
+    Ok(found.is_some_and(|cluster| state(&cluster) == Cluster::OutOfReach))
 }
 
 fn wished(key: &Key, wish: &Wish, owner: Option<&OwnerReference>, theirs: impl Fn(Field) -> bool) -> Value {

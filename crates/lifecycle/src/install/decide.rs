@@ -1,6 +1,6 @@
 //! Which clusters have an add-on, and what each asks for (`spec/lifecycle.md`, A14 to A21, A25, A26). Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use bellwether_api::addon::{ConfigReference, InstallStrategy, InstallType, PlacementStrategy};
@@ -110,9 +110,21 @@ fn farewell(observed: &Observed<'_>) -> Plan {
 fn by_placements(observed: &Observed<'_>, strategy: &InstallStrategy) -> Plan {
     let mut plan = Plan::default();
     let assigned = assigned(strategy, observed.choices);
+    let missing: BTreeSet<String> = strategy
+        .placements
+        .iter()
+        .zip(observed.choices)
+        .filter(|(_, choice)| **choice == Choice::Missing)
+        .map(|(placement, _)| wish(placement).placement)
+        .collect();
     for (cluster, assignment) in &assigned {
         let state = observed.clusters.get(*cluster);
         let present = observed.present.get(*cluster);
+        let made_for = present.and_then(|present| present.made_for.as_ref());
+        if made_for.is_some_and(|made_for| missing.contains(made_for)) {
+            // Its placement is gone and still asked for: whether that was meant is not known (A18).
+            continue;
+        }
         let theirs = present.is_some_and(|present| present.made_for.is_none());
         let goes = present.is_some_and(|present| present.deleting);
         if theirs || goes || !matches!(state, Some(Cluster::Here | Cluster::OutOfReach)) {

@@ -50,9 +50,20 @@ pub(crate) fn is_set_by_others(object: &ManagedClusterAddOn, field: Field) -> bo
         })
 }
 
+/// Whether we have set a field, and somebody else has as well: it cannot be changed without force, and is theirs.
+pub(crate) fn is_shared(object: &ManagedClusterAddOn, field: Field) -> bool {
+    let managers: Vec<_> = field.managers(object).filter_map(|entry| entry.manager.as_deref()).collect();
+    managers.contains(&FIELD_MANAGER) && managers.iter().any(|manager| *manager != FIELD_MANAGER)
+}
+
 /// Whether it was made for a placement.
 pub fn is_placed(object: &ManagedClusterAddOn) -> bool {
     object.annotations().contains_key(INSTALLED_BY)
+}
+
+/// Whether it was made for this placement, `<namespace>/<name>`.
+pub(crate) fn is_placed_by(object: &ManagedClusterAddOn, placement: &str) -> bool {
+    object.annotations().get(INSTALLED_BY).is_some_and(|made_for| made_for == placement)
 }
 
 /// Whether a person has set the version of what was made for a placement: it goes by that alone.

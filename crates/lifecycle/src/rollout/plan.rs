@@ -1,7 +1,7 @@
 //! Whose turn it is (`spec/lifecycle.md`, Decisions 7 and 8, §2.4). A cluster that has begun goes on whatever becomes of
 //! the others; what is decided is who begins.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -54,9 +54,9 @@ pub enum State {
 /// Whose turn it is, and how far all are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The clusters that have not begun and whose turn has come.
-    begins: BTreeSet<String>,
-    /// What the others wait for.
+    /// The clusters that have not begun: their turn has come, or they wait for something.
+    turns: HashMap<String, Step>,
+    /// What is waited for.
     pub waiting: Vec<Waiting>,
     /// How many are where.
     pub counts: Counts,
@@ -64,11 +64,21 @@ pub struct Plan {
     pub next: Option<Timestamp>,
 }
 
+/// Whether a cluster that has not begun may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Begins,
+    /// The place of what it waits for.
+    Waits(usize),
+}
+
 /// Clusters that wait for the same thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// What they wait for.
+    /// What they wait for. It stays the same while others come and go, as it is written on each of them.
     pub what: String,
+    /// Who that is just now.
+    pub whom: String,
     /// Their names, in order.
     pub clusters: Vec<String>,
 }
@@ -97,11 +107,10 @@ impl Plan {
     /// Whether the turn of a cluster has come; nothing, where it had begun when this was planned. **Who begins anew after
     /// that is to be planned first**, or a plan for one version would let everybody go to the next.
     pub fn turn(&self, cluster: &str) -> Option<Turn> {
-        if self.begins.contains(cluster) {
-            return Some(Turn::Come);
+        match self.turns.get(cluster)? {
+            Step::Begins => Some(Turn::Come),
+            Step::Waits(place) => Some(Turn::Waits(self.waiting.get(*place)?.what.clone())),
         }
-        let waits = self.waiting.iter().find(|waiting| waiting.clusters.iter().any(|name| name == cluster));
-        waits.map(|waiting| Turn::Waits(waiting.what.clone()))
     }
 }
 
@@ -118,9 +127,11 @@ pub fn plan(
     let members: Vec<&Member> = members.iter().collect();
     let mut planning = Planning { plan: Plan { counts: counts(&members), ..Plan::default() }, now };
     match strategy {
-        Err(why) => planning.hold(&members, &format!("the rolloutStrategy makes no sense: {why}")),
+        Err(why) => {
+            planning.hold(&members, Reason::plain(format!("the rolloutStrategy makes no sense: {why}")))
+        }
         Ok(strategy) if strategy.paused => {
-            planning.hold(&members, "it is paused");
+            planning.hold(&members, Reason::plain("it is paused"));
             planning.changes_with_time(strategy, &members);
         }
         Ok(strategy) => planning.go(strategy, &members, per_group),
@@ -146,9 +157,27 @@ struct Planning {
 }
 
 /// Why nobody else begins for now.
+#[derive(Clone)]
 enum Held {
     No,
-    Because(String),
+    Because(Reason),
+}
+
+/// What is waited for, and who that is just now.
+#[derive(Clone)]
+struct Reason {
+    what: String,
+    whom: String,
+}
+
+impl Reason {
+    fn plain(what: impl Into<String>) -> Self {
+        Self { what: what.into(), whom: String::new() }
+    }
+
+    fn of(what: String, whom: &[String]) -> Self {
+        Self { what, whom: list(whom) }
+    }
 }
 
 impl Planning {
@@ -158,6 +187,10 @@ impl Planning {
         let mut held = Held::No;
         for (name, stage) in &mandatory {
             held = match held {
+                // Whoever should go first is not there: a name that is written wrong, or a label that was lost.
+                Held::No if stage.is_empty() => {
+                    Held::Because(Reason::plain(format!("{name} comes first, and no cluster is in it")))
+                }
                 // A group that must not fail: the first failure is one too many.
                 Held::No => self.run_together(strategy, name, stage, Share::Count(0)),
                 held => self.keep(stage, held),
@@ -194,9 +227,15 @@ impl Planning {
                 "" => wanted.group_index.and_then(|index| usize::try_from(index).ok()) == Some(member.group),
                 name => member.group_name == name,
             };
-            for (name, stage) in groups(&rest.iter().copied().filter(belongs).collect::<Vec<_>>()) {
-                stages.push((name, stage));
+            let stage: Vec<&'m Member> = rest.iter().copied().filter(belongs).collect();
+            if stage.is_empty() {
+                let name = match (wanted.group_name.as_str(), wanted.group_index) {
+                    ("", index) => format!("group {}", index.unwrap_or_default()),
+                    (name, _) => format!("group {name}"),
+                };
+                stages.push((name, stage.clone()));
             }
+            stages.extend(groups(&stage));
             rest.retain(|member| !belongs(member));
         }
         (stages, rest)
@@ -213,7 +252,7 @@ impl Planning {
         let open: Vec<String> = stage.iter().filter_map(|member| self.open(strategy, member)).collect();
         match open.is_empty() {
             true => Held::No,
-            false => Held::Because(format!("{name} comes first: {}", list(&open))),
+            false => Held::Because(Reason::of(format!("{name} comes first"), &open)),
         }
     }
 
@@ -251,7 +290,7 @@ impl Planning {
         self.admit(begin, Held::No);
         let names = open.into_iter().chain(begin.iter().map(|member| member.cluster.clone()));
         let names: Vec<String> = names.collect();
-        self.hold(wait, &format!("{} of {slots} at a time: {}", names.len(), list(&names)));
+        self.hold(wait, Reason::of(format!("at most {slots} at a time"), &names));
     }
 
     /// A cluster that others wait for, and why, if they do.
@@ -273,7 +312,7 @@ impl Planning {
         match held {
             Held::No => {
                 let begin = stage.iter().filter(|member| member.state.is_to_begin());
-                self.plan.begins.extend(begin.map(|member| member.cluster.clone()));
+                self.plan.turns.extend(begin.map(|member| (member.cluster.clone(), Step::Begins)));
                 Held::No
             }
             held => self.keep(stage, held),
@@ -281,18 +320,20 @@ impl Planning {
     }
 
     fn keep(&mut self, stage: &[&Member], held: Held) -> Held {
-        if let Held::Because(what) = &held {
-            self.hold(stage, what);
+        if let Held::Because(reason) = &held {
+            self.hold(stage, reason.clone());
         }
         held
     }
 
     /// Nobody of these begins.
-    fn hold(&mut self, stage: &[&Member], what: &str) {
+    fn hold(&mut self, stage: &[&Member], reason: Reason) {
         let waiting = stage.iter().filter(|member| member.state.is_to_begin());
         let clusters: Vec<String> = waiting.map(|member| member.cluster.clone()).collect();
         if !clusters.is_empty() {
-            self.plan.waiting.push(Waiting { what: what.to_owned(), clusters });
+            let step = Step::Waits(self.plan.waiting.len());
+            self.plan.turns.extend(clusters.iter().map(|cluster| (cluster.clone(), step)));
+            self.plan.waiting.push(Waiting { what: reason.what, whom: reason.whom, clusters });
         }
     }
 
@@ -332,22 +373,34 @@ fn failures(stage: &[&Member]) -> Vec<String> {
     failed.map(|member| member.cluster.clone()).collect()
 }
 
-fn stopped(failed: &[String], tolerated: usize) -> String {
-    format!("it has stopped, because {} failed where {tolerated} may: {}", failed.len(), list(failed))
+fn stopped(failed: &[String], tolerated: usize) -> Reason {
+    Reason::plain(format!(
+        "it has stopped, because {} failed where {tolerated} may: {}",
+        failed.len(),
+        list(failed)
+    ))
 }
 
 /// By their groups, in order of those.
 fn groups<'m>(members: &[&'m Member]) -> Vec<(String, Vec<&'m Member>)> {
-    let mut groups: BTreeMap<usize, Vec<&'m Member>> = BTreeMap::new();
+    // A cluster that is out of reach keeps the group that it was last known in, whose place another may have by now.
+    let mut groups: BTreeMap<(usize, bool, &'m str), Vec<&'m Member>> = BTreeMap::new();
     for member in members {
-        groups.entry(member.group).or_default().push(member);
+        let name = member.group_name.as_str();
+        groups.entry((member.group, name.is_empty(), name)).or_default().push(member);
     }
-    let named = |(index, members): (usize, Vec<&'m Member>)| {
-        let name = members.first().map(|member| member.group_name.as_str()).unwrap_or_default();
+    let named = |((index, _, name), members): ((usize, bool, &'m str), Vec<&'m Member>)| {
         let name = if name.is_empty() { format!("group {index}") } else { format!("group {name}") };
         (name, members)
     };
     groups.into_iter().map(named).collect()
+}
+
+impl Waiting {
+    /// What is waited for, and who that is just now.
+    pub fn in_words(&self) -> String {
+        if self.whom.is_empty() { self.what.clone() } else { format!("{}: {}", self.what, self.whom) }
+    }
 }
 
 /// A few names, and how many others.

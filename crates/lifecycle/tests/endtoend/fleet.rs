@@ -428,6 +428,17 @@ impl Addon<'_> {
         found
     }
 
+    /// Waits until clusters of a placement wait for something, in the words of the add-on as a whole.
+    pub(crate) async fn until_waiting(&self, placement: &str, wanted: &str) {
+        eventually(&format!("clusters of {placement} wait for {wanted}"), async || {
+            let found = self.fleet.hub.get(self.management_path()).await.json();
+            let all = found["status"]["installProgressions"].as_array().cloned().unwrap_or_default();
+            let one = all.into_iter().find(|one| one["name"] == placement)?;
+            (one["waiting"][0]["for"] == wanted).then_some(())
+        })
+        .await;
+    }
+
     pub(crate) async fn until_gone(&self, path: &str) {
         eventually(&format!("{path} is gone"), async || {
             (self.fleet.hub.get(path).await.status == 404).then_some(())

@@ -206,15 +206,16 @@ pub(crate) async fn with_workloads_the_next_waits_for_the_new_copies(theatre: &T
     pace["successCriteria"] = json!("WorkloadAvailable");
     addon.place(json!([addon.paced("all", "v2", pace)])).await;
     addon.until_done(1, "v2", "v1").await;
-    let waits = |why: &str| format!("False/WaitingForTurn: 1 of 1 at a time: {} ({why})", fleet.cluster(1));
+    let waits = |why: &str| format!("at most 1 at a time: {} ({why})", fleet.cluster(1));
     let unknown = "Available is Unknown/NoProbeResult";
     // What was said of the old copies is not told of the new ones.
-    addon.until_condition(2, "Configured", &waits(unknown)).await;
+    addon.until_condition(2, "Configured", "False/WaitingForTurn: at most 1 at a time").await;
+    addon.until_waiting("all", &waits(unknown)).await;
     addon.copies("d", 1, 0, 2).await;
     let name = addon.object("d", 1);
     let down = |words: &str| format!("False/ProbeUnavailable: Deployment default/{name}: {words}");
     addon.until_condition(1, "Available", &down("0 of 2 copies are new.")).await;
-    addon.until_condition(2, "Configured", &waits("Available is False/ProbeUnavailable")).await;
+    addon.until_waiting("all", &waits("Available is False/ProbeUnavailable")).await;
     addon.copies("d", 1, 2, 1).await;
     eventually("the feedback is there", async || {
         let work = addon.work(1).await;
@@ -241,11 +242,8 @@ pub(crate) async fn with_health_the_next_waits_for_a_heartbeat_after_the_change(
     pace["successCriteria"] = json!("Healthy");
     addon.place(json!([addon.paced("all", "v2", pace)])).await;
     addon.until_done(1, "v2", "v1").await;
-    let waits = format!(
-        "False/WaitingForTurn: 1 of 1 at a time: {} (no heartbeat since it was applied)",
-        fleet.cluster(1)
-    );
-    addon.until_condition(2, "Configured", &waits).await;
+    let waits = format!("at most 1 at a time: {} (no heartbeat since it was applied)", fleet.cluster(1));
+    addon.until_waiting("all", &waits).await;
     fleet.pass(30).await;
     assert_eq!(addon.runs(2).await.as_deref(), Some("v1"), "what was heard before does not count");
     addon.beat(1, 2).await;

@@ -33,13 +33,7 @@ pub(crate) async fn two_at_a_time_by_name(hub: &Cluster) {
     }
     let names = format!("{}, {}", fleet.cluster("c1"), fleet.cluster("c2"));
     for cluster in ["c3", "c4"] {
-        fleet
-            .until_condition(
-                cluster,
-                "Configured",
-                &format!("False/WaitingForTurn: 2 of 2 at a time: {names}"),
-            )
-            .await;
+        fleet.until_condition(cluster, "Configured", "False/WaitingForTurn: at most 2 at a time").await;
         assert_eq!(fleet.said(cluster).await, format!("C=v1 L= {DONE}"));
         assert_eq!(
             fleet.work(cluster).await["metadata"]["labels"]["open-cluster-management.io/addon-version"],
@@ -54,7 +48,7 @@ pub(crate) async fn two_at_a_time_by_name(hub: &Cluster) {
     .await;
     assert_eq!(
         waiting,
-        json!([{"for": format!("2 of 2 at a time: {names}"), "count": 2, "clusters": [fleet.cluster("c3"), fleet.cluster("c4")]}])
+        json!([{"for": format!("at most 2 at a time: {names}"), "count": 2, "clusters": [fleet.cluster("c3"), fleet.cluster("c4")]}])
     );
     fleet.behaves("c2", Manner::Well);
     fleet.wake();

@@ -71,7 +71,9 @@ impl Standing {
             match condition.status.as_str() {
                 "True" => Course::Since(condition.last_transition_time.0),
                 _ if failed && condition.message.ends_with(&invalid(&begun)) => Course::Invalid,
-                _ if failed && condition.message.contains(TIMED_OUT) => Course::TimedOut,
+                _ if failed && condition.message.contains(&format!(" version {begun}{TIMED_OUT}")) => {
+                    Course::TimedOut
+                }
                 _ => Course::Over,
             }
         });
@@ -85,6 +87,9 @@ impl Standing {
 fn invalid(version: &str) -> String {
     format!(" invalid version {version}")
 }
+
+/// How many versions are named.
+const NAMED: usize = 20;
 
 /// How a message says that a change took too long; it is also how that is remembered.
 const TIMED_OUT: &str = ": timed out after ";
@@ -132,6 +137,8 @@ pub struct Observed<'a> {
     pub running: Option<&'a str>,
     /// Works that say that they are of the add-on, and are not ours.
     pub strangers: &'a [String],
+    /// Why the hub does not take a work of the version, if it does not.
+    pub refused: Option<&'a str>,
     /// How long a change may take.
     pub deadline: Option<Duration>,
     /// The time.
@@ -281,6 +288,9 @@ impl<'a> Attempt<'a> {
             Rendering::Made(stands) => stands,
             Rendering::Failed(why) => return self.failed(why, Deed::Leave),
         };
+        if let (Some(why), false) = (observed.refused, stands.deployed()) {
+            return self.failed(why, Deed::Bring);
+        }
         let sticks = succeeded && !observed.reconfigured && stands.deployed();
         if let Some((work, why)) = stands.failure() {
             return self.failed(&format!("work {work}: {why}"), Deed::Bring);
@@ -317,7 +327,12 @@ impl<'a> Attempt<'a> {
         let names: Vec<&str> = known.iter().map(Version::as_str).collect();
         match names.as_slice() {
             [] => format!("there is no version {}: no AddOnTemplate has any of this add-on", self.version),
-            names => format!("there is no version {}; there are: {}", self.version, names.join(", ")),
+            names => {
+                let newest = names.get(names.len().saturating_sub(NAMED)..).unwrap_or_default().join(", ");
+                let older = names.len().saturating_sub(NAMED);
+                let more = if older == 0 { String::new() } else { format!(" and {older} older") };
+                format!("there is no version {}; there are: {newest}{more}", self.version)
+            }
         }
     }
 
@@ -337,7 +352,7 @@ impl<'a> Attempt<'a> {
     fn progressing(&self) -> Verdict {
         let end = match self.observed.deadline.map(|limit| (limit, self.end(limit))) {
             Some((limit, end)) if end.is_none_or(|end| end <= self.observed.now) => {
-                return self.failed_in_words(&format!("{TIMED_OUT}{}", in_words(limit)), Deed::Bring);
+                return self.failed_in_words(&timed_out(limit), Deed::Bring);
             }
             Some((_, end)) => end,
             None => None,
@@ -368,7 +383,9 @@ impl<'a> Attempt<'a> {
         let since = match self.observed.standing.course {
             _ if self.edge || self.observed.reconfigured => now,
             Course::Since(since) => since,
-            Course::TimedOut => return None,
+            // Whoever is given more time than before begins anew.
+            Course::TimedOut if self.observed.standing.words.ends_with(&timed_out(limit)) => return None,
+            Course::TimedOut => now,
             Course::Over | Course::Invalid => now,
         };
         let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
@@ -413,6 +430,10 @@ impl<'a> Attempt<'a> {
             (_, Some(Ordering::Less | Ordering::Equal) | None) => Direction::Upgrade,
         }
     }
+}
+
+fn timed_out(limit: Duration) -> String {
+    format!("{TIMED_OUT}{}", in_words(limit))
 }
 
 /// A duration as strategies write it.

@@ -116,6 +116,17 @@ impl Stands {
         Self { wanted, surplus: ours.into_keys().map(str::to_owned).collect() }
     }
 
+    /// Of what there is, whatever it should be; nothing, where there is nothing.
+    pub fn as_found<'a>(found: impl Iterator<Item = &'a Found>) -> Option<Self> {
+        let wanted: Vec<(String, Stand)> = found
+            .map(|found| {
+                let same = Wanted { name: found.name.clone(), digest: found.digest.clone() };
+                (found.name.clone(), Stand::of(&same, Some(found), &found.addon, &found.version))
+            })
+            .collect();
+        (!wanted.is_empty()).then_some(Self { wanted, surplus: Vec::new() })
+    }
+
     /// Whether all is there, and nothing is left over.
     pub fn done(&self) -> bool {
         self.surplus.is_empty() && self.wanted.iter().all(|(_, stand)| *stand == Stand::Ready)

@@ -6,19 +6,19 @@ use bellwether_api::addon::vocabulary::{
     AVAILABLE, CONFIGURED, DEGRADED, FINALIZER, HEARTBEAT, NAME_LABEL, PROGRESSING, RENDERED_HASH,
     VERSION_LABEL,
 };
-use bellwether_api::addon::{ManagedClusterAddOn, ManagedClusterAddOnStatus};
+use bellwether_api::addon::{AppliedConfig, InstallType, ManagedClusterAddOn, ManagedClusterAddOnStatus};
 use bellwether_api::work::ManifestWork;
 use bellwether_conditions::{Condition, ConditionSet, ConditionType, Desired, Reason, Status, TransitionKey};
 use jiff::{SignedDuration, Timestamp};
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 
-use super::member::{Configs, find};
+use super::member::{Configs, asks_for, find};
 use super::{Key, Management, Reach, Stay, Work, World};
 use crate::addon::decide::available::{Known, available, manifest_applied, reason};
 use crate::addon::decide::progress::{self, Deed, Observed, Rendering, Standing, Turn, Verdict};
 use crate::addon::decide::works::{Stand, Stands};
-use crate::install::{is_overridden, is_placed, version_managers};
+use crate::install::{is_overridden, is_placed};
 use crate::render::{Order, Rendered, render};
 
 /// The reason for which an add-on is marked as degraded by us.
@@ -62,6 +62,16 @@ pub enum WorkWrite {
     },
 }
 
+impl WorkWrite {
+    /// The name of the work.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Create(work) | Self::Replace(work) => work.name_any(),
+            Self::Delete { name, .. } => name.clone(),
+        }
+    }
+}
+
 impl Judgement {
     /// Whether there is nothing to do.
     pub fn is_settled(&self) -> bool {
@@ -94,7 +104,7 @@ impl World {
         let standing = Standing::read(&before);
         let configs = self.configs_of(management, object);
         let reconfigured = configs.as_ref().is_ok_and(|configs| {
-            !standing.begun.is_empty() && configs.references != before.config_references
+            !standing.begun.is_empty() && !configs.are_those_of(&before.config_references)
         });
         let version = progress::wanted(&object.spec.install_version, &management.catalogue);
         let works = self.works.get(&key.cluster);
@@ -132,6 +142,7 @@ impl World {
                 next: None,
             };
         };
+        let waits = matches!(turn, Turn::Waits(_));
         let verdict = progress::decide(&Observed {
             addon: &key.addon,
             generation: object.metadata.generation.unwrap_or_default(),
@@ -144,12 +155,22 @@ impl World {
             rendering,
             running,
             strangers: &strangers,
+            refused: self.refused.get(key).map(String::as_str),
             deadline: management.deadline(&key.cluster),
             now,
         });
         let begins =
             begins && verdict.begun != standing.begun || reconfigured && verdict.works == Deed::Bring;
-        let mut told = stands.clone().filter(|_| !verdict.begun.is_empty());
+        let mut told = match verdict.works {
+            Deed::Bring => stands.clone().filter(|_| !verdict.begun.is_empty()),
+            // What is there is judged as it is, whatever is asked for.
+            Deed::Leave
+                if ours.is_empty() && !verdict.current.is_empty() && verdict.current == verdict.begun =>
+            {
+                Some(Stands::default())
+            }
+            Deed::Leave => Stands::as_found(ours.iter().map(|work| &work.found)),
+        };
         if verdict.works == Deed::Bring {
             // What is brought now is waited for from now on, and nothing is written only to say so.
             told.iter_mut().for_each(Stands::await_what_is_brought);
@@ -167,12 +188,12 @@ impl World {
             }
             _ => Vec::new(),
         };
-        let mut after = status(&before, &verdict, &known, now);
-        if verdict.works == Deed::Bring
-            && let Ok(configs) = &configs
-        {
-            after.config_references = configs.references.clone();
-        }
+        // What it was last begun with, also where nothing could be made of that.
+        let references = match (&configs, &rendered) {
+            (Ok(configs), Some(_)) if !waits => Some(configs.references.as_slice()),
+            _ => None,
+        };
+        let mut after = status(&before, &verdict, &known, references, now);
         let coming = coming_up(&mut after, &before, now);
         let missing = !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         let finalizers =
@@ -196,7 +217,7 @@ impl World {
         version: &str,
         configs: &Result<Configs, String>,
     ) -> Option<Result<Vec<Rendered>, String>> {
-        let template = self.templates.get(management.catalogue.template(version)?)?;
+        let template = &self.templates.get(management.catalogue.template(version)?)?.object;
         let configs = match configs {
             Ok(configs) => configs,
             Err(why) => return Some(Err(why.clone())),
@@ -217,17 +238,16 @@ impl World {
         if !is_placed(object) || is_overridden(object) {
             return Some(Turn::Come);
         }
+        if management.object.spec.install_strategy.type_ != InstallType::Placements {
+            return Some(Turn::Come);
+        }
         if !management.planned {
             return None;
         }
-        // Somebody has just given it back to its placement: that it asks for nothing is not that it wants the default.
-        let given_back = object.spec.install_version.is_empty() && version_managers(object).is_empty();
-        if let Some(asked) = management.asked(&key.cluster).filter(|_| given_back) {
-            return Some(Turn::Waits(format!(
-                "version {asked}, which its placement asks for, to be written here"
-            )));
-        }
         match management.rollout(&key.cluster) {
+            // It asks for something that its placement does not, as far as is known here: what the placement asks for is
+            // not written there yet, or not heard of here. To begin with it would be to pass by its rollout.
+            Some(rollout) if !asks_for(object, &rollout.wish) => None,
             Some(rollout) => rollout.plan.turn(&key.cluster),
             None => Some(Turn::Waits("no placement has chosen the cluster, as far as is known".to_owned())),
         }
@@ -322,13 +342,17 @@ fn status(
     before: &ManagedClusterAddOnStatus,
     verdict: &Verdict,
     known: &Known<'_>,
+    references: Option<&[AppliedConfig]>,
     now: Timestamp,
 ) -> ManagedClusterAddOnStatus {
     let mut set = read(before);
-    let target = TransitionKey::StatusReasonAndTarget {
-        before: before.install_version.as_str(),
-        after: verdict.begun.as_str(),
-    };
+    // What is brought is a version in its configurations: another of either begins anew (A33).
+    let named = |version: &str, references: &[AppliedConfig]| format!("{version} {}", json!(references));
+    let (held, wanted) = (
+        named(&before.install_version, &before.config_references),
+        named(&verdict.begun, references.unwrap_or(&before.config_references)),
+    );
+    let target = TransitionKey::StatusReasonAndTarget { before: &held, after: &wanted };
     for (desired, key) in
         [(&verdict.progressing, target), (&verdict.configured, TransitionKey::StatusAndReason)]
     {
@@ -362,6 +386,7 @@ fn status(
         current_version: verdict.current.clone(),
         last_version: verdict.last.clone(),
         conditions,
+        config_references: references.unwrap_or(&before.config_references).to_vec(),
         ..before.clone()
     }
 }

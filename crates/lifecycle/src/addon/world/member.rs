@@ -9,22 +9,41 @@ use bellwether_api::addon::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::{Key, Management, World};
 use crate::addon::decide::progress::{Course, Standing, wanted};
 use crate::install::decide::Wish;
-use crate::install::{Field, is_overridden, is_placed, is_set_by_others};
+use crate::install::{Field, is_overridden, is_placed, is_placed_by, is_set_by_others};
 use crate::rollout::{State, Strategy};
 
 /// The only kind of configurations that templates are rendered with.
 const CONFIG_GROUP: &str = "addon.open-cluster-management.io";
 const CONFIG_RESOURCE: &str = "addondeploymentconfigs";
+/// What a version is made of counts as its configuration: a template that is made anew under its name is another.
+const TEMPLATE_RESOURCE: &str = "addontemplates";
 
 /// The configurations of an add-on on a cluster, and what they were when they were read.
 pub(super) struct Configs {
     pub(super) objects: Vec<Arc<AddOnDeploymentConfig>>,
     pub(super) references: Vec<AppliedConfig>,
+}
+
+impl Configs {
+    /// Whether an add-on was last begun with these. A template that there is no more is no other.
+    pub(super) fn are_those_of(&self, references: &[AppliedConfig]) -> bool {
+        let template = |one: &&AppliedConfig| one.resource == TEMPLATE_RESOURCE;
+        let same_template = match (self.references.iter().find(template), references.iter().find(template)) {
+            (Some(now), Some(then)) => now == then,
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        let others = |all: &[AppliedConfig]| -> Vec<AppliedConfig> {
+            all.iter().filter(|one| !template(one)).cloned().collect()
+        };
+        same_template && others(&self.references) == others(references)
+    }
 }
 
 impl World {
@@ -52,7 +71,7 @@ impl World {
         let status = object.status.clone().unwrap_or_default();
         let version = wanted(&object.spec.install_version, &management.catalogue);
         let same_configs = match self.configs_of(management, object) {
-            Ok(configs) => configs.references == status.config_references,
+            Ok(configs) => configs.are_those_of(&status.config_references),
             // What cannot be read has not been begun, or has failed for that.
             Err(_) => true,
         };
@@ -80,6 +99,16 @@ impl World {
             })
         });
         let mut configs = Configs { objects: Vec::new(), references: Vec::new() };
+        let version = wanted(&object.spec.install_version, &management.catalogue);
+        let template = version.and_then(|version| management.catalogue.template(version));
+        if let Some((name, template)) = template.and_then(|name| Some((name, self.templates.get(name)?))) {
+            let spec_hash = template.hash.clone();
+            configs.references.push(AppliedConfig {
+                group: CONFIG_GROUP.to_owned(),
+                resource: TEMPLATE_RESOURCE.to_owned(),
+                desired_config: HashedConfig { namespace: String::new(), name: name.to_owned(), spec_hash },
+            });
+        }
         for reference in named.iter().cloned().chain(defaults) {
             let ConfigReference { group, resource, namespace, name } = reference;
             if (group.as_str(), resource.as_str()) != (CONFIG_GROUP, CONFIG_RESOURCE) {
@@ -108,11 +137,15 @@ pub(super) struct Config {
 
 impl Config {
     pub(super) fn of(config: AddOnDeploymentConfig) -> Self {
-        let bytes = serde_json::to_value(&config.spec).and_then(|spec| serde_json::to_vec(&spec));
-        let hash =
-            Sha256::digest(bytes.unwrap_or_default()).iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { object: Arc::new(config), hash }
+        Self { hash: hash(&config.spec), object: Arc::new(config) }
     }
+}
+
+/// What a spec is, in short.
+pub(super) fn hash(spec: &impl Serialize) -> String {
+    // By way of a value, whose members are in order.
+    let bytes = serde_json::to_value(spec).and_then(|spec| serde_json::to_vec(&spec));
+    Sha256::digest(bytes.unwrap_or_default()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// How far a cluster is with a version, from what its ManagedClusterAddOn says. Where the configurations are not those
@@ -179,9 +212,9 @@ fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, 
 }
 
 /// Whether it asks for what its placement does, as far as that is the placement's to say.
-fn asks_for(object: &ManagedClusterAddOn, wish: &Wish) -> bool {
+pub(super) fn asks_for(object: &ManagedClusterAddOn, wish: &Wish) -> bool {
     let configs = object.spec.configs == wish.configs || is_set_by_others(object, Field::Configs);
-    object.spec.install_version == wish.version && configs
+    object.spec.install_version == wish.version && configs && is_placed_by(object, &wish.placement)
 }
 
 pub(super) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {

@@ -18,9 +18,10 @@ use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision, voca
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt as _};
 
-use crate::install::decide::wish;
+use crate::install::decide::{Wish, wish};
+use crate::install::is_placed_by;
 use crate::placement::{Decided, DecidedCluster, KnownPlacements, Undecided};
-use crate::rollout::{Member, Plan, Share, Strategy, plan};
+use crate::rollout::{Member, Plan, Share, State, Strategy, plan};
 use crate::version::Catalogue;
 use crate::watching::Named;
 
@@ -68,23 +69,35 @@ pub struct Stir {
 #[derive(Default)]
 pub struct World {
     managements: HashMap<Arc<str>, Management>,
-    templates: BTreeMap<String, Arc<AddOnTemplate>>,
+    templates: BTreeMap<String, Arc<Template>>,
     configs: HashMap<Named, Config>,
     placements: KnownPlacements,
     /// What placements were last known to have chosen: what is being written is no reason to forget it.
     chosen: HashMap<Named, Vec<DecidedCluster>>,
+    /// In which group of its placement a cluster was last known to be.
+    groups: HashMap<Named, HashMap<String, (usize, String)>>,
     clusters: HashMap<Arc<str>, (Reach, Stay)>,
     addons: HashMap<Arc<str>, BTreeMap<Arc<str>, Arc<ManagedClusterAddOn>>>,
     works: HashMap<Arc<str>, BTreeMap<String, Work>>,
     /// What is being begun by a write that has not been answered yet.
     begun: HashMap<Key, Timestamp>,
+    /// Works that the hub did not take, and why.
+    refused: HashMap<Key, String>,
     stir: Stir,
+}
+
+/// A version, and what it is in short.
+struct Template {
+    object: AddOnTemplate,
+    hash: String,
 }
 
 /// Whether a cluster can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     Yes,
+    /// It answers, and says that it is not well; placements drop it.
+    Unwell,
     No,
 }
 
@@ -111,6 +124,8 @@ struct Management {
 pub struct Rollout {
     /// The placement.
     pub placement: Named,
+    /// What it asks for.
+    pub wish: Wish,
     /// What is asked for, if it makes sense.
     pub strategy: Result<Strategy, String>,
     /// How it goes.
@@ -122,15 +137,6 @@ pub struct Rollout {
 impl Management {
     fn rollout(&self, cluster: &str) -> Option<&Rollout> {
         self.by_cluster.get(cluster).and_then(|place| self.rollouts.get(*place))
-    }
-
-    /// The version that the placement of a cluster names, if it names one.
-    fn asked(&self, cluster: &str) -> Option<&str> {
-        let (namespace, name) = &self.rollout(cluster)?.placement;
-        let placements = &self.object.spec.install_strategy.placements;
-        let placement = placements.iter().find(|one| one.namespace == *namespace && one.name == *name)?;
-        let version = placement.addon_template.as_ref().map(|template| template.install_version.as_str());
-        version.filter(|version| !version.is_empty())
     }
 
     fn deadline(&self, cluster: &str) -> Option<Duration> {
@@ -188,14 +194,15 @@ impl World {
     /// A version is there.
     pub fn publish(&mut self, template: AddOnTemplate) {
         let addon = template.spec.addon_name.clone();
-        self.templates.insert(template.name_any(), Arc::new(template));
+        let hash = member::hash(&template.spec);
+        self.templates.insert(template.name_any(), Arc::new(Template { object: template, hash }));
         self.refresh(&addon);
     }
 
     /// A version is gone.
     pub fn withdraw(&mut self, template: &str) {
         if let Some(gone) = self.templates.remove(template) {
-            self.refresh(&gone.spec.addon_name);
+            self.refresh(&gone.object.spec.addon_name);
         }
     }
 
@@ -244,13 +251,19 @@ impl World {
     pub fn join(&mut self, cluster: &ManagedCluster) {
         let name: Arc<str> = cluster.name_any().into();
         let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-        let lost =
-            conditions.clone().any(|said| said.type_ == clusters::AVAILABLE && said.status == "Unknown");
-        let reach = if lost { Reach::No } else { Reach::Yes };
+        let available = conditions.clone().find(|said| said.type_ == clusters::AVAILABLE);
+        let reach = match available.map(|said| said.status.as_str()) {
+            Some("Unknown") => Reach::No,
+            Some("False") => Reach::Unwell,
+            _ => Reach::Yes,
+        };
         let leaves = cluster.metadata.deletion_timestamp.is_some();
         let known = (reach, if leaves { Stay::Leaves } else { Stay::Stays });
         if self.clusters.insert(name.clone(), known) != Some(known) {
             self.stir_cluster(&name);
+            // Whether it is in reach also counts for those that come after it.
+            let addons: Vec<Arc<str>> = self.with_addons(&name).map(|key| key.addon).collect();
+            self.stir.addons.extend(addons);
         }
     }
 
@@ -278,6 +291,7 @@ impl World {
         if let Some(clusters) = self.addons.get_mut(&key.addon) {
             clusters.remove(&key.cluster);
         }
+        self.refused.remove(key);
         self.stir.addons.insert(key.addon.clone());
         self.stir.keys.insert(key.clone());
     }
@@ -307,9 +321,22 @@ impl World {
         self.begun.insert(key.clone(), now);
     }
 
+    /// The hub did not take a work of an add-on, or took it after all.
+    pub fn refuse(&mut self, key: &Key, why: Option<String>) {
+        let before = match why {
+            Some(why) => self.refused.insert(key.clone(), why.clone()).is_some_and(|before| before == why),
+            None => self.refused.remove(key).is_none(),
+        };
+        if !before {
+            self.stir.keys.insert(key.clone());
+        }
+    }
+
     /// That write was answered.
     pub fn began(&mut self, key: &Key) {
-        self.begun.remove(key);
+        if self.begun.remove(key).is_some() {
+            self.stir.addons.insert(key.addon.clone());
+        }
     }
 
     /// Works out anew whose turn it is, and stirs those whose turn has come or gone. Says when time alone changes it.
@@ -318,6 +345,12 @@ impl World {
         for placement in &management.object.spec.install_strategy.placements {
             let name = (placement.namespace.clone(), placement.name.clone());
             if let Decided::Complete(clusters) = self.decided(&name) {
+                let groups = self.groups.entry(name.clone()).or_default();
+                groups.extend(
+                    clusters
+                        .iter()
+                        .map(|one| (one.cluster.clone(), (one.group_index, one.group_name.clone()))),
+                );
                 self.chosen.insert(name, clusters);
             }
         }
@@ -372,7 +405,7 @@ impl World {
             strategy.placements.iter().zip(&chosen).enumerate().map(|(place, (placement, clusters))| {
                 let (strategy, wish) = (Strategy::read(placement), wish(placement));
                 let mine = clusters.iter().filter(|one| by_cluster.get(one.cluster.as_str()) == Some(&place));
-                let members: Vec<Member> = mine
+                let mut members: Vec<Member> = mine
                     .map(|one| Member {
                         cluster: one.cluster.clone(),
                         group: one.group_index,
@@ -381,14 +414,44 @@ impl World {
                     })
                     .collect();
                 let placement = name(placement);
+                members.extend(self.lost(management, &addon, &placement, &wish, &strategy, &by_cluster));
                 let plan = plan(&strategy, &members, self.per_group(&placement), now);
                 let unknown = match self.decided(&placement) {
                     Decided::Unknown(why) => Some(why.to_string()),
                     Decided::Complete(_) => None,
                 };
-                Rollout { placement, strategy, plan, unknown }
+                Rollout { placement, wish, strategy, plan, unknown }
             });
         (rollouts.collect(), by_cluster)
+    }
+
+    /// Clusters that have begun with what a placement asks for, and that it has dropped because they are out of reach:
+    /// **what the change may have done to them still counts**, or one after the other would follow them.
+    fn lost(
+        &self,
+        management: &Management,
+        addon: &str,
+        placement: &Named,
+        wish: &Wish,
+        strategy: &Result<Strategy, String>,
+        chosen: &HashMap<Arc<str>, usize>,
+    ) -> Vec<Member> {
+        let objects = self.addons.get(addon).into_iter().flatten();
+        let lost = objects.filter(|(cluster, object)| {
+            matches!(self.clusters.get(*cluster), Some((Reach::No | Reach::Unwell, Stay::Stays)))
+                && !chosen.contains_key(*cluster)
+                && is_placed_by(object, &wish.placement)
+        });
+        let groups = self.groups.get(placement);
+        lost.filter_map(|(cluster, _)| {
+            let state = self.state(management, addon, cluster, wish, strategy);
+            // Where its group is not known any more, it counts among the first.
+            let known = groups.and_then(|groups| groups.get(&**cluster)).cloned();
+            let (group, group_name) = known.unwrap_or_default();
+            let begun = !matches!(state, State::Waiting | State::Diverted | State::Apart);
+            begun.then(|| Member { cluster: cluster.to_string(), group, group_name, state })
+        })
+        .collect()
     }
 
     /// Which clusters a placement has chosen, as far as that can be told.
@@ -406,7 +469,7 @@ impl World {
 
     /// Reads anew which versions there are.
     fn refresh(&mut self, addon: &str) {
-        let templates = self.templates.values().map(AsRef::as_ref);
+        let templates = self.templates.values().map(|template| &template.object);
         if let Some(management) = self.managements.get_mut(addon) {
             let asked = management.object.spec.default_version.clone();
             management.catalogue = Catalogue::of(addon, templates, asked.as_deref());
@@ -451,10 +514,14 @@ impl World {
     }
 
     fn stir_cluster(&mut self, cluster: &str) {
-        let having = self.addons.iter().filter(|(_, clusters)| clusters.contains_key(cluster));
-        let keys: Vec<Key> =
-            having.map(|(addon, _)| Key { cluster: cluster.into(), addon: addon.clone() }).collect();
+        let keys: Vec<Key> = self.with_addons(cluster).collect();
         self.stir.keys.extend(keys);
+    }
+
+    /// The add-ons of a cluster.
+    fn with_addons(&self, cluster: &str) -> impl Iterator<Item = Key> {
+        let having = self.addons.iter().filter(move |(_, clusters)| clusters.contains_key(cluster));
+        having.map(move |(addon, _)| Key { cluster: cluster.into(), addon: addon.clone() })
     }
 
     fn stir_work(&mut self, cluster: &str, work: &Work) {

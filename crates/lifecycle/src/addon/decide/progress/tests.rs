@@ -300,6 +300,7 @@ fn every_row_of_the_table_says_what_it_says() {
             rendering: row.rendering,
             running: None,
             strangers: &[],
+            refused: None,
             deadline: row.deadline,
             now: now(),
         });
@@ -346,6 +347,7 @@ impl Story {
             rendering: made(self.stand.clone()),
             running: None,
             strangers: &[],
+            refused: None,
             deadline: self.deadline,
             now: self.now,
         })
@@ -577,6 +579,7 @@ fn what_is_deleted_is_left_as_it_is() {
         rendering: made(Stand::Missing),
         running: None,
         strangers: &[],
+        refused: None,
         deadline: None,
         now: now(),
     });
@@ -633,6 +636,7 @@ fn what_runs_meanwhile_and_what_is_not_ours_is_said_once() {
             rendering: made(Stand::Stale),
             running,
             strangers,
+            refused: None,
             deadline: None,
             now: now(),
         });
