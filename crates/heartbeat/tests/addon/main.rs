@@ -17,7 +17,7 @@ mod strange;
 mod traffic;
 mod validation;
 
-use bellwether_testkit::{Cluster, embedded, on_paused_time};
+use bellwether_testkit::{Cluster, embedded};
 
 /// A fresh cluster of our own that knows our kinds.
 async fn embedded() -> Cluster {
@@ -55,32 +55,21 @@ async fn collects_garbage(cluster: &Cluster) {
     assert_eq!(gone.unwrap().unwrap().brief(), ("DELETED", "garbage"));
 }
 
-/// Runs each scenario on our server with time paused, and all of them on one real Kubernetes.
-macro_rules! scenarios {
-    ($($module:ident::$scenario:ident),* $(,)?) => {
-        $(
-            #[test]
-            fn $scenario() {
-                on_paused_time(async { $module::$scenario(&embedded().await).await });
-            }
-        )*
-
-        #[cfg(feature = "real-kubernetes")]
-        #[test]
-        fn real_kubernetes_behaves_the_same() {
-            bellwether_testkit::on_real_time(async {
-                let cluster = prepared(bellwether_testkit::real::cluster("addon").await).await;
-                collects_garbage(&cluster).await;
-                $(
-                    println!("{}", stringify!($scenario));
-                    $module::$scenario(&cluster).await;
-                )*
-            });
-        }
-    };
+/// A real Kubernetes that knows our kinds, and collects what belongs to them.
+#[cfg(feature = "real-kubernetes")]
+async fn real(_lane: usize) -> Cluster {
+    let cluster = prepared(bellwether_testkit::real::cluster("addon").await).await;
+    collects_garbage(&cluster).await;
+    cluster
 }
 
-scenarios! {
+async fn itself(cluster: &Cluster) -> &Cluster {
+    cluster
+}
+
+bellwether_testkit::scenarios! {
+    ground: Cluster, embedded: embedded, real: real, lanes: 1, stage: itself;
+
     installation::a_new_addon_gets_its_namespace_and_its_instance,
     installation::every_type_of_installation_says_where_the_instance_belongs,
     installation::an_instance_deleted_by_hand_is_made_again,

@@ -154,10 +154,10 @@ fn on_moving_time(test: impl Future<Output = ()>) {
     on_paused_time(async {
         let clock = async {
             loop {
-                for _ in 0..100 {
+                for _ in 0..50 {
                     tokio::task::yield_now().await;
                 }
-                tokio::time::advance(Duration::from_millis(5)).await;
+                tokio::time::advance(Duration::from_millis(20)).await;
             }
         };
         tokio::select! {
