@@ -9,7 +9,7 @@ use bellwether_api::addon::{
 use bellwether_lifecycle::addon::decide::progress::reason;
 use bellwether_lifecycle::addon::world::state_of;
 use bellwether_lifecycle::install::{is_overridden, is_placed};
-use bellwether_lifecycle::rollout::{Counts, Member, Pace, Share, State, Strategy, plan};
+use bellwether_lifecycle::rollout::{Counts, Member, Pace, Share, State, Strategy, is_stopped, plan};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use serde::Serialize;
@@ -215,15 +215,19 @@ fn placed(picture: &Picture, reach: Reach<'_>, now: Timestamp) -> Placed {
         groups.entry((member.group, member.group_name.clone())).or_default().push(member.clone());
     }
     let total = tally(&members);
+    let waiting = waiting(&picture.addon, &reach, &members);
+    // Failures that are tolerated hold nobody.
+    let planned = plan(&strategy, &members, Share::Percent(100), now);
+    let stopped = strategy.is_err() || planned.waiting.iter().any(|waiting| is_stopped(&waiting.what));
     Placed {
-        stage: stage(&total, &strategy, reach.doubt.as_deref()),
+        stage: stage(&total, &strategy, stopped, reach.doubt.as_deref()),
         strategy: pace(reach.placement),
         total,
         groups: groups
             .into_iter()
             .map(|((index, name), members)| Group { index, name, tally: tally(&members) })
             .collect(),
-        waiting: waiting(&picture.addon, &reach, &members),
+        waiting,
         failed: members.iter().filter_map(|member| failed(picture, member)).collect(),
         placement: reach.name,
         version: reach.version,
@@ -248,7 +252,7 @@ pub(super) fn state(
     state_of(instance, Some(version), !waits, criteria)
 }
 
-fn stage(tally: &Tally, strategy: &Result<Strategy, String>, doubt: Option<&str>) -> Stage {
+fn stage(tally: &Tally, strategy: &Result<Strategy, String>, stopped: bool, doubt: Option<&str>) -> Stage {
     let failures = tally.failed + tally.timed_out;
     let paused = strategy.as_ref().is_ok_and(|strategy| strategy.paused);
     match tally {
@@ -256,7 +260,7 @@ fn stage(tally: &Tally, strategy: &Result<Strategy, String>, doubt: Option<&str>
         Tally { total: 0, .. } => Stage::Empty,
         Tally { in_progress: 1.., .. } => Stage::Progressing,
         Tally { waiting: 1.., .. } if paused => Stage::Paused,
-        Tally { waiting: 1.., .. } if failures > 0 || strategy.is_err() => Stage::Blocked,
+        Tally { waiting: 1.., .. } if stopped => Stage::Blocked,
         Tally { waiting: 1.., .. } => Stage::Waiting,
         _ if failures > 0 => Stage::Failed,
         _ => Stage::Completed,
@@ -389,6 +393,8 @@ mod tests {
         };
         let all = asks("p", "v2");
         let odd = json!({"name": "p", "addonTemplate": {"installVersion": "v2"}, "rolloutStrategy": {"type": "Sideways"}});
+        let mut tolerant = progressive(false);
+        tolerant["rolloutStrategy"]["progressive"]["maxFailures"] = json!(1);
         type Row = (Value, Vec<Value>, Stage, Option<End>);
         let blocked = || Some(End::Blocked(vec!["default/p".to_owned()]));
         let rows: Vec<Row> = vec![
@@ -401,6 +407,7 @@ mod tests {
             (all.clone(), vec![done("a"), old("b")], Stage::Waiting, None),
             (all.clone(), vec![done("a")], Stage::Waiting, None),
             (progressive(false), vec![failed("a"), old("b")], Stage::Blocked, blocked()),
+            (tolerant, vec![failed("a"), done("b"), old("c")], Stage::Waiting, None),
             (progressive(true), vec![done("a"), old("b")], Stage::Paused, None),
             (progressive(true), vec![upgrading("a"), old("b")], Stage::Progressing, None),
             (odd, vec![old("a"), old("b")], Stage::Blocked, blocked()),
@@ -436,10 +443,10 @@ mod tests {
         let told = |version: &str| {
             json!({"installProgressions": [{"namespace": "default", "name": "p", "version": version,
                 "counts": {"selected": 2, "waiting": 1, "progressing": 1, "succeeded": 0, "failed": 0, "timedOut": 0, "overridden": 0},
-                "waiting": [{"for": "1 of 1 at a time: a", "count": 1, "clusters": ["b"]}]}]})
+                "waiting": [{"for": "at most 1 at a time: a", "count": 1, "clusters": ["b"]}]}]})
         };
         for (version, wanted) in
-            [("v2", "1 of 1 at a time: a"), ("v1", "no controller has said yet whose turn it is")]
+            [("v2", "at most 1 at a time: a"), ("v1", "no controller has said yet whose turn it is")]
         {
             found.addon.status = serde_json::from_value(told(version)).unwrap();
             let waiting = &progress(&found).placements[0].waiting;

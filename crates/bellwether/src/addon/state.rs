@@ -326,7 +326,7 @@ mod tests {
         let succeed = condition("Progressing", "False", "Succeed", "install completed with no errors.");
         let upgrading = condition("Progressing", "True", "Upgrading", "Upgrading addon to version v2.");
         let failed = condition("Progressing", "False", "Failed", "could not upgrade to version v2: no");
-        let waits = condition("Configured", "False", "WaitingForTurn", "1 of 1 at a time: a");
+        let waits = condition("Configured", "False", "WaitingForTurn", "at most 1 at a time");
         let up = condition("Available", "True", "WorkApplied", "All objects are there.");
         let down = condition("Available", "False", "ProbeUnavailable", "0 of 1 copies are ready.");
         let not_yet = condition("Available", "Unknown", "WorkNotApplied", "no answer yet");
@@ -378,13 +378,13 @@ mod tests {
                 "Failed,Unavailable",
                 "could not upgrade to version v2: no; ProbeUnavailable: 0 of 1 copies are ready.",
             ),
-            ("v3", there, vec![&succeed, &waits, &up], "Waiting", "1 of 1 at a time: a"),
+            ("v3", there, vec![&succeed, &waits, &up], "Waiting", "at most 1 at a time"),
             (
                 "v3",
                 there,
                 vec![&succeed, &waits, &down],
                 "Waiting,Unavailable",
-                "1 of 1 at a time: a; ProbeUnavailable: 0 of 1 copies are ready.",
+                "at most 1 at a time; ProbeUnavailable: 0 of 1 copies are ready.",
             ),
             (
                 "v3",

@@ -4,5 +4,5 @@
 mod plan;
 mod strategy;
 
-pub use plan::{Counts, Member, Plan, State, Waiting, plan};
+pub use plan::{Counts, Member, Plan, State, Waiting, is_stopped, plan};
 pub use strategy::{Pace, Share, Strategy};

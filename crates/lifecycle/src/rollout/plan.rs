@@ -12,6 +12,14 @@ use crate::addon::decide::progress::Turn;
 /// How many names stand in a message.
 const NAMED: usize = 3;
 
+/// How a rollout says that it goes on no more.
+const STOPPED: &str = "it has stopped";
+
+/// Whether that is what clusters wait for, by the words that say so.
+pub fn is_stopped(what: &str) -> bool {
+    what.starts_with(STOPPED)
+}
+
 /// A cluster of a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
@@ -375,7 +383,7 @@ fn failures(stage: &[&Member]) -> Vec<String> {
 
 fn stopped(failed: &[String], tolerated: usize) -> Reason {
     Reason::plain(format!(
-        "it has stopped, because {} failed where {tolerated} may: {}",
+        "{STOPPED}, because {} failed where {tolerated} may: {}",
         failed.len(),
         list(failed)
     ))

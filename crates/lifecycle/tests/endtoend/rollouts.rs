@@ -230,25 +230,30 @@ pub(crate) async fn with_workloads_the_next_waits_for_the_new_copies(theatre: &T
 
 pub(crate) async fn with_health_the_next_waits_for_a_heartbeat_after_the_change(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
-    let addon = at_v1(&fleet, &["v1", "v2"]).await;
-    for number in [1, 2] {
-        addon.beat(number, 1).await;
-    }
-    for number in [1, 2] {
-        let words = "True/ReceivingHeartbeats: all is well";
-        addon.until_condition(number, "Heartbeat", words).await;
-    }
+    let addon = fleet.addon();
+    addon.publish(&["v1"]).await;
+    fleet.placement("all", json!({})).await;
     let mut pace = progressive(json!({"maxConcurrency": 1}));
     pace["successCriteria"] = json!("Healthy");
-    addon.place(json!([addon.paced("all", "v2", pace)])).await;
+    // All follow the default: what they are asked for does not change when that moves.
+    addon.place(json!([addon.paced("all", "", pace)])).await;
+    addon.until_done(1, "v1", "").await;
+    let waits = |why: &str| format!("at most 1 at a time: {} ({why})", fleet.cluster(1));
+    addon.until_waiting("all", &waits("Heartbeat is not said")).await;
+    addon.beat(1, 1).await;
+    addon.until_condition(1, "Heartbeat", "True/ReceivingHeartbeats: all is well").await;
+    addon.until_done(2, "v1", "").await;
+    addon.beat(2, 2).await;
+    addon.until_progression("all", "False/Completed: 2 of 2 clusters have it.").await;
+
+    addon.publish(&["v2"]).await;
     addon.until_done(1, "v2", "v1").await;
-    let waits = format!("at most 1 at a time: {} (no heartbeat since it was applied)", fleet.cluster(1));
-    addon.until_waiting("all", &waits).await;
+    addon.until_waiting("all", &waits("no heartbeat since it was applied")).await;
     fleet.pass(30).await;
     assert_eq!(addon.runs(2).await.as_deref(), Some("v1"), "what was heard before does not count");
-    addon.beat(1, 2).await;
+    addon.beat(1, 3).await;
     addon.until_done(2, "v2", "v1").await;
     addon.until_progression("all", "True/Progressing: 1 of 2 clusters have it, 1 change.").await;
-    addon.beat(2, 3).await;
+    addon.beat(2, 4).await;
     addon.until_progression("all", "False/Completed: 2 of 2 clusters have it.").await;
 }
