@@ -446,8 +446,10 @@ impl Addon<'_> {
         .await;
     }
 
-    /// The add-on beats on a cluster; the time is only to be another one.
-    pub(crate) async fn beat(&self, number: usize, second: u32) {
+    /// The add-on beats on a cluster.
+    pub(crate) async fn beat(&self, number: usize) {
+        static BEATS: AtomicUsize = AtomicUsize::new(0);
+        let count = BEATS.fetch_add(1, Ordering::Relaxed);
         let (spoke, name) = (self.fleet.spoke(number), &self.name);
         let all = format!("{INSTANCES}/namespaces/default/addoninstances");
         let instance = json!({"apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "AddonInstance",
@@ -457,7 +459,8 @@ impl Addon<'_> {
         assert!(matches!(made.status, 201 | 409), "{}", made.text());
         let healthy = json!({"type": "addons.managed.openshift.io/Healthy", "status": "True",
             "reason": "ComponentsUp", "message": "all is well", "lastTransitionTime": "2024-05-01T10:00:00Z"});
-        let time = format!("2024-05-01T10:00:{second:02}Z");
+        // The time only has to be another one.
+        let time = format!("2024-05-01T{:02}:{:02}:{:02}Z", count / 3600, count / 60 % 60, count % 60);
         let status = json!({"status": {"lastHeartbeatTime": time, "conditions": [healthy]}});
         spoke.merge(format!("{all}/{name}/status"), &status).await.expect(200);
     }

@@ -240,20 +240,34 @@ pub(crate) async fn with_health_the_next_waits_for_a_heartbeat_after_the_change(
     addon.until_done(1, "v1", "").await;
     let waits = |why: &str| format!("at most 1 at a time: {} ({why})", fleet.cluster(1));
     addon.until_waiting("all", &waits("Heartbeat is not said")).await;
-    addon.beat(1, 1).await;
+    beats_until_done(&addon, 1, 2, "C=v1 L= ").await;
     addon.until_condition(1, "Heartbeat", "True/ReceivingHeartbeats: all is well").await;
-    addon.until_done(2, "v1", "").await;
-    addon.beat(2, 2).await;
-    addon.until_progression("all", "False/Completed: 2 of 2 clusters have it.").await;
+    beats_until_completed(&addon, 2, "v1").await;
 
     addon.publish(&["v2"]).await;
     addon.until_done(1, "v2", "v1").await;
     addon.until_waiting("all", &waits("no heartbeat since it was applied")).await;
     fleet.pass(30).await;
     assert_eq!(addon.runs(2).await.as_deref(), Some("v1"), "what was heard before does not count");
-    addon.beat(1, 3).await;
-    addon.until_done(2, "v2", "v1").await;
-    addon.until_progression("all", "True/Progressing: 1 of 2 clusters have it, 1 change.").await;
-    addon.beat(2, 4).await;
-    addon.until_progression("all", "False/Completed: 2 of 2 clusters have it.").await;
+    beats_until_done(&addon, 1, 2, "C=v2 L=v1 ").await;
+    beats_until_completed(&addon, 2, "v2").await;
+}
+
+/// The add-on beats on a cluster until another is done.
+async fn beats_until_done(addon: &Addon<'_>, beating: usize, other: usize, wanted: &str) {
+    eventually(&format!("c{other} says {wanted}"), async || {
+        addon.beat(beating).await;
+        addon.said(other).await.starts_with(wanted).then_some(())
+    })
+    .await;
+}
+
+async fn beats_until_completed(addon: &Addon<'_>, beating: usize, version: &str) {
+    eventually(&format!("all have {version}"), async || {
+        addon.beat(beating).await;
+        let whole = addon.fleet.hub.get(addon.management_path()).await.json();
+        let one = &whole["status"]["installProgressions"][0];
+        (one["version"] == version && one["counts"]["succeeded"] == 2).then_some(())
+    })
+    .await;
 }

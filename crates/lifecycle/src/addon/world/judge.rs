@@ -387,7 +387,6 @@ fn status(
         last_version: verdict.last.clone(),
         conditions,
         config_references: references.unwrap_or(&before.config_references).to_vec(),
-        ..before.clone()
     }
 }
 
