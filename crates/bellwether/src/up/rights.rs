@@ -87,7 +87,9 @@ fn role(name: &str) -> anyhow::Result<Value> {
 }
 
 fn role_in(file: &str, name: &str) -> anyhow::Result<Option<Value>> {
-    let wanted = |object: &Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name;
+    let is =
+        |object: &Value, path: &str, text: &str| object.pointer(path).and_then(Value::as_str) == Some(text);
+    let wanted = |object: &Value| is(object, "/kind", "ClusterRole") && is(object, "/metadata/name", name);
     Ok(read(file)?.into_iter().find(wanted))
 }
 
