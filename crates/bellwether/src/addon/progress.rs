@@ -407,7 +407,7 @@ mod tests {
             (all.clone(), vec![done("a"), old("b")], Stage::Waiting, None),
             (all.clone(), vec![done("a")], Stage::Waiting, None),
             (progressive(false), vec![failed("a"), old("b")], Stage::Blocked, blocked()),
-            (tolerant, vec![failed("a"), done("b"), old("c")], Stage::Waiting, None),
+            (tolerant, vec![failed("a"), old("b")], Stage::Waiting, None),
             (progressive(true), vec![done("a"), old("b")], Stage::Paused, None),
             (progressive(true), vec![upgrading("a"), old("b")], Stage::Progressing, None),
             (odd, vec![old("a"), old("b")], Stage::Blocked, blocked()),
