@@ -10,6 +10,9 @@ use super::manifest::ObjectId;
 /// Who owns the fields that are applied, where a work does not say.
 pub(crate) const MANAGER: &str = "work-agent";
 
+/// Where `deploy/agent` has the agent.
+const AGENT_NAMESPACE: &str = "bellwether-agent";
+
 /// How an object is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Treatment {
@@ -70,6 +73,9 @@ pub(crate) fn feedback<'c>(configs: &'c [ManifestConfig], id: &ObjectId) -> Vec<
 
 /// What becomes of an object when its work is deleted.
 pub(crate) fn fate(option: Option<&DeleteOption>, id: &ObjectId) -> Fate {
+    if is_vital(id) {
+        return Fate::Stays;
+    }
     let Some(option) = option else { return Fate::Goes };
     match option.propagation_policy {
         WorkPropagation::Foreground => Fate::Goes,
@@ -78,6 +84,19 @@ pub(crate) fn fate(option: Option<&DeleteOption>, id: &ObjectId) -> Fate {
             let mut rules = option.selectively_orphans.iter().flat_map(|orphans| &orphans.orphaning_rules);
             if rules.any(|rule| names(rule, id)) { Fate::Stays } else { Fate::Goes }
         }
+    }
+}
+
+/// Whether a cluster, or its agent, cannot do without an object: a work may name it, and never takes it away.
+fn is_vital(id: &ObjectId) -> bool {
+    match (id.group.as_str(), id.resource.as_str()) {
+        ("", "namespaces") => {
+            id.name == "default" || id.name.starts_with("kube-") || id.name == AGENT_NAMESPACE
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            id.name.ends_with(".work.open-cluster-management.io")
+        }
+        _ => false,
     }
 }
 
@@ -155,6 +174,28 @@ mod tests {
 
     fn apply(manager: &str, force: Force) -> Treatment {
         Treatment::Apply { manager: manager.into(), force }
+    }
+
+    #[test]
+    fn what_a_cluster_cannot_do_without_stays() {
+        let of = |group: &str, resource: &str, name: &str| ObjectId {
+            group: group.into(),
+            resource: resource.into(),
+            namespace: String::new(),
+            name: name.into(),
+        };
+        let definition = |name| of("apiextensions.k8s.io", "customresourcedefinitions", name);
+        let rows = [
+            (of("", "namespaces", "default"), Fate::Stays),
+            (of("", "namespaces", "kube-system"), Fate::Stays),
+            (of("", "namespaces", "bellwether-agent"), Fate::Stays),
+            (of("", "namespaces", "helloworld"), Fate::Goes),
+            (definition("appliedmanifestworks.work.open-cluster-management.io"), Fate::Stays),
+            (definition("widgets.example.com"), Fate::Goes),
+        ];
+        for (id, wanted) in rows {
+            assert_eq!(fate(None, &id), wanted, "{id:?}");
+        }
     }
 
     #[test]
