@@ -113,9 +113,14 @@ impl<'a> Fleet<'a> {
     }
 
     pub(crate) async fn publish_with(&self, version: &str, manifests: Value) -> Answer {
+        self.publish_as(version, json!({"workload": {"manifests": manifests}})).await
+    }
+
+    /// Publishes a version by the whole of its agentSpec.
+    pub(crate) async fn publish_as(&self, version: &str, spec: Value) -> Answer {
         let template = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate",
             "metadata": {"name": format!("{}-{version}", self.addon)},
-            "spec": {"addonName": self.addon, "version": version, "agentSpec": {"workload": {"manifests": manifests}}}});
+            "spec": {"addonName": self.addon, "version": version, "agentSpec": spec}});
         self.hub.post(format!("{ADDONS}/addontemplates"), &template).await
     }
 
@@ -125,30 +130,66 @@ impl<'a> Fleet<'a> {
 
     /// Writes the decision of a placement, as a placement controller does.
     pub(crate) async fn choose(&self, placement: &str, clusters: &[&str]) {
-        let all = format!("{PLACEMENTS}/namespaces/{}", self.namespace);
+        self.choose_in_groups(placement, &[("", clusters)]).await;
+    }
+
+    /// Writes the decision of a placement with its groups by their names, in order.
+    pub(crate) async fn choose_in_groups(&self, placement: &str, groups: &[(&str, &[&str])]) {
+        let all = self.placements();
         let object = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
             "metadata": {"name": placement}, "spec": {}});
         let made = self.hub.post(format!("{all}/placements"), &object).await;
         assert!(matches!(made.status, 201 | 409), "{}", made.text());
-        let slice = format!("{placement}-decision-1");
-        let decision = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "PlacementDecision",
-        "metadata": {"name": slice, "labels": {
-            "cluster.open-cluster-management.io/placement": placement,
-            "cluster.open-cluster-management.io/decision-group-index": "0",
-            "cluster.open-cluster-management.io/decision-group-name": "",
-        }}});
-        let made = self.hub.post(format!("{all}/placementdecisions"), &decision).await;
-        assert!(matches!(made.status, 201 | 409), "{}", made.text());
-        let decisions: Vec<Value> =
-            clusters.iter().map(|name| json!({"clusterName": self.cluster(name), "reason": ""})).collect();
-        let status = json!({"status": {"decisions": decisions}});
-        self.hub.merge(format!("{all}/placementdecisions/{slice}/status"), &status).await.expect(200);
+        let mut told = Vec::new();
+        for (index, (group, clusters)) in groups.iter().enumerate() {
+            let slice = format!("{placement}-decision-{}", index + 1);
+            let labels = json!({
+                "cluster.open-cluster-management.io/placement": placement,
+                "cluster.open-cluster-management.io/decision-group-index": index.to_string(),
+                "cluster.open-cluster-management.io/decision-group-name": group,
+            });
+            let decision = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "PlacementDecision",
+                "metadata": {"name": slice, "labels": labels}});
+            let made = self.hub.post(format!("{all}/placementdecisions"), &decision).await;
+            assert!(matches!(made.status, 201 | 409), "{}", made.text());
+            let path = format!("{all}/placementdecisions/{slice}");
+            self.hub.merge(&path, &json!({"metadata": {"labels": labels}})).await.expect(200);
+            let decisions: Vec<Value> = clusters
+                .iter()
+                .map(|name| json!({"clusterName": self.cluster(name), "reason": ""}))
+                .collect();
+            let status = json!({"status": {"decisions": decisions}});
+            self.hub.merge(format!("{path}/status"), &status).await.expect(200);
+            told.push(json!({"decisionGroupIndex": index, "decisionGroupName": group, "decisions": [slice],
+                "clusterCount": clusters.len()}));
+        }
+        // What is left of more groups than there are now.
+        let rest = format!("{all}/placementdecisions/{placement}-decision-{}", groups.len() + 1);
+        self.hub.delete(rest).await;
+        let count: usize = groups.iter().map(|(_, clusters)| clusters.len()).sum();
         let status = json!({"status": {
-            "numberOfSelectedClusters": clusters.len(),
-            "decisionGroups": [{"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": [slice], "clusterCount": clusters.len()}],
+            "numberOfSelectedClusters": count,
+            "decisionGroups": told,
             "conditions": [{"type": "PlacementSatisfied", "status": "True", "reason": "AllDecisionsScheduled", "message": "", "lastTransitionTime": "2024-05-01T10:00:00Z"}],
         }});
         self.hub.merge(format!("{all}/placements/{placement}/status"), &status).await.expect(200);
+    }
+
+    /// A cluster can be reached no more, as its lease says it, or again.
+    pub(crate) async fn reach(&self, cluster: &str, status: &str) {
+        let path = self.cluster_path(cluster);
+        let condition = json!({"type": "ManagedClusterConditionAvailable", "status": status, "reason": "AsTold",
+            "message": "", "lastTransitionTime": "2024-05-01T10:00:00Z"});
+        let said = json!({"status": {"conditions": [condition]}});
+        self.hub.merge(format!("{path}/status"), &said).await.expect(200);
+        let taint = json!({"key": "cluster.open-cluster-management.io/unreachable", "effect": "NoSelect",
+            "timeAdded": "2024-05-01T10:00:00Z"});
+        let taints = if status == "Unknown" { json!([taint]) } else { json!(null) };
+        self.hub.merge(path, &json!({"spec": {"taints": taints}})).await.expect(200);
+    }
+
+    pub(crate) fn cluster_path(&self, cluster: &str) -> String {
+        format!("{CLUSTERS}/managedclusters/{}", self.cluster(cluster))
     }
 
     pub(crate) fn placements(&self) -> String {

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use bellwether_testkit::{Cluster, eventually};
+use bellwether_lifecycle::install;
+use bellwether_testkit::{Call, Cluster, Tap, eventually};
+use http::Method;
 use serde_json::json;
 
 use crate::fleet::Fleet;
+use crate::rollouts::progressive;
 
 const DONE: &str = "False/Succeed: install completed with no errors.";
 
@@ -86,4 +89,93 @@ pub(crate) async fn nothing_goes_for_what_is_not_known(hub: &Cluster) {
     hub.delete(format!("{}/placements/global", fleet.placements())).await.expect(200);
     fleet.pass(Duration::from_secs(15)).await;
     assert_eq!(fleet.holders().await, ["c1", "c2"]);
+}
+
+pub(crate) async fn a_later_placement_that_is_deleted_changes_nothing_for_those_that_were_its_own(
+    hub: &Cluster,
+) {
+    let fleet = Fleet::new(hub, 2, &["v1", "v2", "v3"]).await;
+    fleet.choose("canary", &["c1"]).await;
+    fleet.place(json!([fleet.placed("global", "v1"), fleet.placed("canary", "v2")])).await;
+    fleet.until_said("c1", &format!("C=v2 L= {DONE}")).await;
+    fleet.until_said("c2", &format!("C=v1 L= {DONE}")).await;
+    hub.delete(format!("{}/placements/canary", fleet.placements())).await.expect(200);
+    fleet.pass(Duration::from_secs(12)).await;
+    assert_eq!(fleet.said("c1").await, format!("C=v2 L= {DONE}"));
+    // Nor does it keep a place among those of another placement, also where nobody remembers what it had chosen.
+    fleet.start();
+    let slowly = progressive(&fleet, "v3", json!({"maxConcurrency": 1}));
+    fleet.place(json!([slowly, fleet.placed("canary", "v2")])).await;
+    fleet.until_said("c2", &format!("C=v3 L=v1 {DONE}")).await;
+    assert_eq!(fleet.said("c1").await, format!("C=v2 L= {DONE}"));
+    assert_eq!(fleet.holders().await, ["c1", "c2"]);
+}
+
+pub(crate) async fn absence_counts_anew_after_a_return(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 2, &["v1"]).await;
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    fleet.until_holders(&["c1", "c2"]).await;
+    fleet.choose("global", &["c2"]).await;
+    fleet.pass(Duration::from_secs(3)).await;
+    fleet.choose("global", &["c1", "c2"]).await;
+    fleet.pass(Duration::from_secs(3)).await;
+    fleet.choose("global", &["c2"]).await;
+    fleet.pass(Duration::from_secs(9)).await;
+    assert_eq!(fleet.holders().await, ["c1", "c2"]);
+    fleet.until_holders(&["c2"]).await;
+}
+
+pub(crate) async fn a_taint_that_was_not_heard_of_yet_counts_all_the_same(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 2, &["v1"]).await;
+    let (client, tap) = Tap::on(hub.client());
+    fleet.start_as(|controller| if controller == install::NAME { client.clone() } else { hub.client() });
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    fleet.until_holders(&["c1", "c2"]).await;
+    let (other, path) = (hub.client(), fleet.cluster_path("c1"));
+    tap.before(Method::GET, "/managedclusters/", move || async move {
+        let taint = json!({"key": "cluster.open-cluster-management.io/unreachable", "effect": "NoSelect",
+            "timeAdded": "2024-05-01T10:00:00Z"});
+        let request = http::Request::patch(path)
+            .header("content-type", "application/merge-patch+json")
+            .body(json!({"spec": {"taints": [taint]}}).to_string().into_bytes())
+            .unwrap();
+        other.request::<serde_json::Value>(request).await.unwrap();
+    });
+    fleet.choose("global", &["c2"]).await;
+    eventually("somebody asks once more", async || (!tap.is_set()).then_some(())).await;
+    fleet.pass(Duration::from_secs(2)).await;
+    assert_eq!(fleet.holders().await, ["c1", "c2"]);
+    assert_eq!(fleet.addon("c1").await["metadata"]["deletionTimestamp"], json!(null));
+}
+
+pub(crate) async fn a_field_that_somebody_has_set_as_well_is_theirs(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 2, &["v1", "v2"]).await;
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    for cluster in ["c1", "c2"] {
+        fleet.until_said(cluster, &format!("C=v1 L= {DONE}")).await;
+    }
+    let theirs = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
+        "metadata": {"name": fleet.addon, "namespace": fleet.cluster("c1")}, "spec": {"installVersion": "v1"}});
+    let call = Call::new(Method::PATCH, format!("{}?fieldManager=somebody", fleet.path("c1")))
+        .body("application/apply-patch+yaml", theirs.to_string());
+    hub.send(call).await.expect(200);
+    fleet.place(json!([progressive(&fleet, "v2", json!({"maxConcurrency": 1}))])).await;
+    fleet.until_said("c2", &format!("C=v2 L=v1 {DONE}")).await;
+    eventually("the rollout ends without it", async || {
+        let found = hub.get(fleet.management_path()).await.json();
+        let one = &found["status"]["installProgressions"][0];
+        (one["conditions"][0]["reason"] == "Completed" && one["counts"]["overridden"] == 1).then_some(())
+    })
+    .await;
+    assert_eq!(fleet.said("c1").await, format!("C=v1 L= {DONE}"));
+}
+
+pub(crate) async fn after_a_switch_to_by_hand_the_default_still_comes_to_those_that_follow_it(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1"]).await;
+    fleet.place(json!([fleet.placed("global", "")])).await;
+    fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
+    let by_hand = json!({"spec": {"installStrategy": {"type": "Manual", "placements": null}}});
+    hub.merge(fleet.management_path(), &by_hand).await.expect(200);
+    fleet.publish("v2").await;
+    fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
 }

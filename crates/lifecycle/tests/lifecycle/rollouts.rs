@@ -7,7 +7,8 @@ use crate::fleet::{Fleet, Manner};
 
 const DONE: &str = "False/Succeed: install completed with no errors.";
 
-async fn at_v1<'a>(hub: &'a Cluster, clusters: usize) -> Fleet<'a> {
+/// A fleet whose clusters all have v1; there is a v2 as well.
+pub(crate) async fn at_v1<'a>(hub: &'a Cluster, clusters: usize) -> Fleet<'a> {
     let fleet = Fleet::new(hub, clusters, &["v1", "v2"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     for number in 1..=clusters {
@@ -16,7 +17,7 @@ async fn at_v1<'a>(hub: &'a Cluster, clusters: usize) -> Fleet<'a> {
     fleet
 }
 
-fn progressive(fleet: &Fleet<'_>, version: &str, progressive: Value) -> Value {
+pub(crate) fn progressive(fleet: &Fleet<'_>, version: &str, progressive: Value) -> Value {
     let mut placed = fleet.placed("global", version);
     placed["rolloutStrategy"] = json!({"type": "Progressive", "progressive": progressive});
     placed

@@ -140,7 +140,13 @@ impl Management {
     }
 
     fn deadline(&self, cluster: &str) -> Option<Duration> {
-        self.rollout(cluster)?.strategy.as_ref().ok()?.deadline
+        self.rollout(cluster)?.deadline()
+    }
+}
+
+impl Rollout {
+    fn deadline(&self) -> Option<Duration> {
+        self.strategy.as_ref().ok()?.deadline
     }
 }
 
@@ -360,9 +366,12 @@ impl World {
         let turned: Vec<Arc<str>> = by_cluster
             .iter()
             .filter(|(cluster, place)| {
-                let turn = rollouts.get(**place).and_then(|rollout| rollout.plan.turn(cluster));
-                let before = management.rollout(cluster).and_then(|rollout| rollout.plan.turn(cluster));
-                turn.is_some() && (anew || turn != before)
+                let (rollout, before) = (rollouts.get(**place), management.rollout(cluster));
+                let turn = |rollout: Option<&Rollout>| rollout.and_then(|rollout| rollout.plan.turn(cluster));
+                let deadline = |rollout: Option<&Rollout>| rollout.and_then(Rollout::deadline);
+                let turned = turn(rollout).is_some() && (anew || turn(rollout) != turn(before));
+                // Who has begun goes on by the new deadline, and is given it also when it was too late by the old one.
+                turned || deadline(rollout) != deadline(before)
             })
             .map(|(cluster, _)| cluster.clone())
             .collect();
@@ -401,6 +410,15 @@ impl World {
             by_cluster.extend(clusters.iter().map(|one| (Arc::from(one.cluster.as_str()), place)));
         }
         let addon = management.object.name_any();
+        // Who was made for a placement that is gone stays with it (A18), also where it is forgotten what that had chosen.
+        for (place, gone) in strategy.placements.iter().enumerate() {
+            if self.placements.get(&name(gone)).is_none() {
+                let placement = wish(gone).placement;
+                let objects = self.addons.get(addon.as_str()).into_iter().flatten();
+                let its_own = objects.filter(|(_, object)| is_placed_by(object, &placement));
+                by_cluster.extend(its_own.map(|(cluster, _)| (cluster.clone(), place)));
+            }
+        }
         let rollouts =
             strategy.placements.iter().zip(&chosen).enumerate().map(|(place, (placement, clusters))| {
                 let (strategy, wish) = (Strategy::read(placement), wish(placement));
