@@ -16,9 +16,8 @@ const UP: &str = "True/WorkApplied: All objects are there.";
 
 pub(crate) async fn while_one_soaks_what_people_ask_for_is_heard(hub: &Cluster) {
     let fleet = at_v1(hub, 3).await;
-    let soaking = |version: &str| {
-        progressive(&fleet, version, json!({"maxConcurrency": 1, "minSuccessTime": "1h"}))
-    };
+    let soaking =
+        |version: &str| progressive(&fleet, version, json!({"maxConcurrency": 1, "minSuccessTime": "1h"}));
     fleet.place(json!([soaking("v2")])).await;
     fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
     fleet.until_condition("c2", "Configured", "False/WaitingForTurn: at most 1 at a time").await;
@@ -150,6 +149,10 @@ pub(crate) async fn more_time_than_before_is_given_also_to_who_was_too_late(hub:
     fleet.place(json!([pace("2s")])).await;
     let late = "C=unknown L=v1 False/Failed: could not upgrade to version v2: timed out after 2s";
     fleet.until_said("c1", late).await;
+    let since = progressing_since(&fleet, "c1").await;
+    fleet.start();
+    fleet.pass(Duration::from_secs(1)).await;
+    assert_eq!(progressing_since(&fleet, "c1").await, since, "another process gives no more time");
     fleet.place(json!([pace("4s")])).await;
     fleet.until_said("c1", UPGRADING).await;
     fleet.until_said("c1", &late.replace("2s", "4s")).await;

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::member::{Configs, asks_for, find};
 use super::{Key, Management, Reach, Stay, Work, World};
 use crate::addon::decide::available::{Known, available, manifest_applied, reason};
-use crate::addon::decide::progress::{self, Deed, Observed, Rendering, Standing, Turn, Verdict};
+use crate::addon::decide::progress::{self, Course, Deed, Observed, Rendering, Standing, Turn, Verdict};
 use crate::addon::decide::works::{Stand, Stands};
 use crate::install::{is_overridden, is_placed};
 use crate::render::{Order, Rendered, render};
@@ -73,6 +73,11 @@ impl WorkWrite {
 }
 
 impl Judgement {
+    fn nothing_yet(object: &Arc<ManagedClusterAddOn>) -> Self {
+        let object = object.clone();
+        Self { object, finalizers: None, status: None, begins: false, works: Vec::new(), next: None }
+    }
+
     /// Whether there is nothing to do.
     pub fn is_settled(&self) -> bool {
         self.finalizers.is_none() && self.status.is_none() && self.works.is_empty()
@@ -130,17 +135,9 @@ impl World {
         };
         let begins = version.is_some_and(|version| version != standing.begun) || reconfigured;
         let turn = if begins { self.turn(key, object, management) } else { Some(Turn::Come) };
-        let Some(turn) = turn else {
+        let Some(turn) = turn.filter(|_| !self.is_to_be_planned(key, object, management, &standing)) else {
             // It is planned in a moment, and looked at again then.
-            let object = object.clone();
-            return Judgement {
-                object,
-                finalizers: None,
-                status: None,
-                begins: false,
-                works: Vec::new(),
-                next: None,
-            };
+            return Judgement::nothing_yet(object);
         };
         let waits = matches!(turn, Turn::Waits(_));
         let verdict = progress::decide(&Observed {
@@ -155,7 +152,8 @@ impl World {
             rendering,
             running,
             strangers: &strangers,
-            refused: self.refused.get(key).map(String::as_str),
+            // What is said of the works before is not said of those that are to come.
+            refused: self.refused.get(key).filter(|_| !begins).map(String::as_str),
             deadline: management.deadline(&key.cluster),
             now,
         });
@@ -251,6 +249,22 @@ impl World {
             Some(rollout) => rollout.plan.turn(&key.cluster),
             None => Some(Turn::Waits("no placement has chosen the cluster, as far as is known".to_owned())),
         }
+    }
+
+    /// Whether an add-on was too late, and it is not known yet by which deadline: whoever starts anew gives it no more time.
+    fn is_to_be_planned(
+        &self,
+        key: &Key,
+        object: &ManagedClusterAddOn,
+        management: &Management,
+        standing: &Standing,
+    ) -> bool {
+        standing.course == Course::TimedOut
+            && !management.planned
+            && management.rollout(&key.cluster).is_none()
+            && management.object.spec.install_strategy.type_ == InstallType::Placements
+            && is_placed(object)
+            && !is_overridden(object)
     }
 
     fn bring(

@@ -325,6 +325,7 @@ impl World {
     /// A write that begins a change is under way: until it is answered, its cluster counts as one that changes.
     pub fn begins(&mut self, key: &Key, now: Timestamp) {
         self.begun.insert(key.clone(), now);
+        self.refused.remove(key);
     }
 
     /// The hub did not take a work of an add-on, or took it after all.
@@ -371,7 +372,7 @@ impl World {
                 let deadline = |rollout: Option<&Rollout>| rollout.and_then(Rollout::deadline);
                 let turned = turn(rollout).is_some() && (anew || turn(rollout) != turn(before));
                 // Who has begun goes on by the new deadline, and is given it also when it was too late by the old one.
-                turned || deadline(rollout) != deadline(before)
+                turned || before.is_none() || deadline(rollout) != deadline(before)
             })
             .map(|(cluster, _)| cluster.clone())
             .collect();
@@ -419,6 +420,7 @@ impl World {
                 by_cluster.extend(its_own.map(|(cluster, _)| (cluster.clone(), place)));
             }
         }
+        let mut all_lost: Vec<(Arc<str>, usize)> = Vec::new();
         let rollouts =
             strategy.placements.iter().zip(&chosen).enumerate().map(|(place, (placement, clusters))| {
                 let (strategy, wish) = (Strategy::read(placement), wish(placement));
@@ -432,7 +434,9 @@ impl World {
                     })
                     .collect();
                 let placement = name(placement);
-                members.extend(self.lost(management, &addon, &placement, &wish, &strategy, &by_cluster));
+                let lost = self.lost(management, &addon, &placement, &wish, &strategy, &by_cluster);
+                all_lost.extend(lost.iter().map(|one| (Arc::from(one.cluster.as_str()), place)));
+                members.extend(lost);
                 let plan = plan(&strategy, &members, self.per_group(&placement), now);
                 let unknown = match self.decided(&placement) {
                     Decided::Unknown(why) => Some(why.to_string()),
@@ -440,7 +444,10 @@ impl World {
                 };
                 Rollout { placement, wish, strategy, plan, unknown }
             });
-        (rollouts.collect(), by_cluster)
+        let rollouts = rollouts.collect();
+        // They go on by the deadline that they began with.
+        by_cluster.extend(all_lost);
+        (rollouts, by_cluster)
     }
 
     /// Clusters that have begun with what a placement asks for, and that it has dropped because they are out of reach:
