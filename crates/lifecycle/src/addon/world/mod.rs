@@ -450,8 +450,9 @@ impl World {
         (rollouts, by_cluster)
     }
 
-    /// Clusters that have begun with what a placement asks for, and that it has dropped because they are out of reach:
-    /// **what the change may have done to them still counts**, or one after the other would follow them.
+    /// Clusters that have begun with what a placement asks for, and that it has dropped, most likely because they are out
+    /// of reach, which may be heard of later: **what the change may have done to them still counts**, or one after the
+    /// other would follow them. Those that were dropped for another reason lose the add-on soon.
     fn lost(
         &self,
         management: &Management,
@@ -463,7 +464,8 @@ impl World {
     ) -> Vec<Member> {
         let objects = self.addons.get(addon).into_iter().flatten();
         let lost = objects.filter(|(cluster, object)| {
-            matches!(self.clusters.get(*cluster), Some((Reach::No | Reach::Unwell, Stay::Stays)))
+            matches!(self.clusters.get(*cluster), Some((_, Stay::Stays)))
+                && object.metadata.deletion_timestamp.is_none()
                 && !chosen.contains_key(*cluster)
                 && is_placed_by(object, &wish.placement)
         });

@@ -63,6 +63,27 @@ fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
+/// The placement has chosen these.
+fn choose(world: &mut World, clusters: &[String]) {
+    let decisions: Vec<Value> = clusters.iter().map(|name| json!({"clusterName": name})).collect();
+    world.decide(object(json!({
+        "metadata": {"name": "all-decision-1", "namespace": "default", "labels": {
+            "cluster.open-cluster-management.io/placement": "all",
+            "cluster.open-cluster-management.io/decision-group-index": "0",
+            "cluster.open-cluster-management.io/decision-group-name": "",
+        }},
+        "status": {"decisions": decisions},
+    })));
+    world.place(object(json!({
+        "metadata": {"name": "all", "namespace": "default"},
+        "status": {
+            "numberOfSelectedClusters": decisions.len(),
+            "decisionGroups": [{"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": ["all-decision-1"], "clusterCount": decisions.len()}],
+            "conditions": [{"type": "PlacementSatisfied", "status": "True", "reason": "AllDecisionsScheduled", "message": "", "lastTransitionTime": "2024-05-01T10:00:00Z"}],
+        },
+    })));
+}
+
 impl Hub {
     fn new(clusters: usize, slots: usize) -> Self {
         let management = object(json!({
@@ -100,23 +121,7 @@ impl Hub {
                 ]}}},
             })));
         }
-        let decisions: Vec<Value> = self.clusters.iter().map(|name| json!({"clusterName": name})).collect();
-        world.decide(object(json!({
-            "metadata": {"name": "all-decision-1", "namespace": "default", "labels": {
-                "cluster.open-cluster-management.io/placement": "all",
-                "cluster.open-cluster-management.io/decision-group-index": "0",
-                "cluster.open-cluster-management.io/decision-group-name": "",
-            }},
-            "status": {"decisions": decisions},
-        })));
-        world.place(object(json!({
-            "metadata": {"name": "all", "namespace": "default"},
-            "status": {
-                "numberOfSelectedClusters": decisions.len(),
-                "decisionGroups": [{"decisionGroupIndex": 0, "decisionGroupName": "", "decisions": ["all-decision-1"], "clusterCount": decisions.len()}],
-                "conditions": [{"type": "PlacementSatisfied", "status": "True", "reason": "AllDecisionsScheduled", "message": "", "lastTransitionTime": "2024-05-01T10:00:00Z"}],
-            },
-        })));
+        choose(&mut world, &self.clusters);
         for name in &self.clusters {
             world.join(&object(json!({"metadata": {"name": name}, "spec": {}})));
         }
@@ -211,6 +216,11 @@ impl Hub {
             }
             if let Some(status) = judgement.status {
                 let revision = self.next_revision();
+                if judgement.begins {
+                    self.world.begins(&key, self.now);
+                }
+                // Whatever comes of it, it is answered here.
+                self.world.began(&key);
                 let Some(addon) = self.addons.get_mut(&name) else { return };
                 if addon.metadata.resource_version != judgement.object.metadata.resource_version {
                     return;
@@ -372,4 +382,98 @@ fn a_cluster_that_was_not_asked_yet_is_not_done_and_comes_first_by_its_name() {
     assert_eq!(begun(&hub, "c1"), "v1", "the first has the old version, and comes before it");
     hub.settle();
     assert_eq!((begun(&hub, "c0"), begun(&hub, "c1")), ("v2".to_owned(), "v2".to_owned()));
+}
+
+fn begun(hub: &Hub) -> Vec<String> {
+    hub.addons.values().map(|addon| addon.status.clone().unwrap_or_default().install_version).collect()
+}
+
+#[test]
+fn a_strategy_and_a_version_in_one_edit_let_nobody_begin_before_they_are_heard_of() {
+    let mut hub = Hub::new(3, 3);
+    hub.settle();
+    let mut edited = json!(hub.management);
+    let placement = &mut edited["spec"]["installStrategy"]["placements"][0];
+    placement["addonTemplate"]["installVersion"] = json!("v2");
+    placement["rolloutStrategy"]["progressive"]["maxConcurrency"] = json!(1);
+    hub.management = object(edited);
+    hub.management.metadata.resource_version = hub.next_revision();
+    // The installer hears of it before the world does.
+    (0..3).for_each(|place| hub.take(&Step::Install(place)));
+    hub.take(&Step::Hear(100));
+    hub.take(&Step::Plan);
+    (0..3).for_each(|place| hub.take(&Step::Visit(place)));
+    assert_eq!(begun(&hub), ["v1", "v1", "v1"], "by the strategy before, all would go");
+    hub.world.manage(hub.management.clone());
+    (0..3).for_each(|place| hub.take(&Step::Visit(place)));
+    assert_eq!(begun(&hub), ["v1", "v1", "v1"], "it is heard of and not planned yet");
+    hub.take(&Step::Plan);
+    (0..3).for_each(|place| hub.take(&Step::Visit(place)));
+    assert_eq!(begun(&hub), ["v2", "v1", "v1"]);
+    hub.most = 0;
+    hub.settle();
+    assert_eq!((begun(&hub), hub.most), (vec!["v2".to_owned(); 3], 1));
+}
+
+/// Two clusters that have v1 and are asked for v2, one at a time, of which everybody has heard.
+fn two_to_begin() -> Hub {
+    let mut hub = Hub::new(2, 1);
+    hub.settle();
+    hub.take(&Step::Ask(1));
+    (0..2).for_each(|place| hub.take(&Step::Install(place)));
+    hub.take(&Step::Hear(100));
+    hub.take(&Step::Plan);
+    hub
+}
+
+#[test]
+fn a_write_without_an_answer_keeps_its_place_until_it_is_given_up() {
+    let mut hub = two_to_begin();
+    let key = Key::new("c0", ADDON);
+    hub.world.begins(&key, hub.now);
+    hub.take(&Step::Plan);
+    (0..2).for_each(|place| hub.take(&Step::Visit(place)));
+    assert_eq!(begun(&hub), ["v1", "v1"]);
+    hub.world.stirred();
+    hub.world.began(&key);
+    assert!(hub.world.stirred().addons.contains(ADDON), "it is planned anew");
+    hub.take(&Step::Plan);
+    assert!(hub.world.stirred().keys.contains(&key), "and is visited then");
+    hub.take(&Step::Visit(0));
+    assert_eq!(begun(&hub), ["v2", "v1"]);
+    hub.settle();
+    assert_eq!(begun(&hub), ["v2", "v2"]);
+}
+
+#[test]
+fn a_refusal_is_told_of_what_was_refused_alone() {
+    let mut hub = Hub::new(1, 1);
+    hub.settle();
+    let key = Key::new("c0", ADDON);
+    hub.world.refuse(&key, Some("work x was refused".to_owned()));
+    assert!(hub.world.judge(&key, hub.now).unwrap().is_settled(), "what is deployed was taken");
+    hub.take(&Step::Ask(1));
+    hub.take(&Step::Install(0));
+    hub.take(&Step::Hear(100));
+    hub.take(&Step::Plan);
+    hub.take(&Step::Visit(0));
+    let status = hub.addons["c0"].status.clone().unwrap();
+    let progressing = status.conditions.iter().find(|said| said.type_ == "Progressing").unwrap();
+    assert_eq!((progressing.reason.as_str(), status.install_version.as_str()), ("Upgrading", "v2"));
+}
+
+#[test]
+fn who_is_dropped_before_it_is_known_to_be_lost_keeps_its_place() {
+    let mut hub = two_to_begin();
+    hub.take(&Step::Visit(0));
+    assert_eq!(begun(&hub), ["v2", "v1"]);
+    choose(&mut hub.world, &["c1".to_owned()]);
+    hub.take(&Step::Plan);
+    hub.take(&Step::Visit(1));
+    assert_eq!(begun(&hub), ["v2", "v1"], "why it was dropped is not heard of yet");
+    // It was dropped for another reason, and its add-on is taken away.
+    hub.world.forget(&Key::new("c0", ADDON));
+    hub.take(&Step::Plan);
+    hub.take(&Step::Visit(1));
+    assert_eq!(begun(&hub), ["v2", "v2"]);
 }
