@@ -21,6 +21,8 @@ pub(crate) async fn while_one_soaks_what_people_ask_for_is_heard(hub: &Cluster) 
     fleet.place(json!([soaking("v2")])).await;
     fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
     fleet.until_condition("c2", "Configured", "False/WaitingForTurn: at most 1 at a time").await;
+    // All is planned by now, and the next look would be in an hour.
+    fleet.pass(Duration::from_secs(1)).await;
     let mut paused = soaking("v2");
     paused["paused"] = json!(true);
     fleet.place(json!([paused])).await;
@@ -48,6 +50,8 @@ pub(crate) async fn who_is_up_before_its_deadline_lets_the_next_begin(hub: &Clus
     fleet.place(json!([placed])).await;
     fleet.until_said("c1", UPGRADING).await;
     fleet.until_condition("c2", "Configured", "False/WaitingForTurn: at most 1 at a time").await;
+    // All is planned by now, and the next look would be at the deadline.
+    fleet.pass(Duration::from_secs(1)).await;
     fleet.behaves("c1", Manner::Well);
     fleet.wake();
     fleet.until_said("c2", &format!("C=v2 L=v1 {DONE}")).await;

@@ -70,6 +70,20 @@ pub(crate) async fn a_canary_that_is_lost_keeps_everybody_back(hub: &Cluster) {
     }
 }
 
+pub(crate) async fn one_canary_of_two_that_is_lost_keeps_the_rest_back(hub: &Cluster) {
+    let fleet = at_v1(hub, 3).await;
+    fleet.choose_in_groups("global", &[("canary", &["c1", "c2"]), ("rest", &["c3"])]).await;
+    fleet.behaves("c1", Manner::Silent);
+    let pace = json!({"maxConcurrency": 3, "mandatoryDecisionGroups": [{"groupName": "canary"}]});
+    fleet.place(json!([progressive(&fleet, "v2", pace)])).await;
+    fleet.until_said("c1", UPGRADING).await;
+    fleet.until_said("c2", &format!("C=v2 L=v1 {DONE}")).await;
+    fleet.reach("c1", "Unknown").await;
+    fleet.choose_in_groups("global", &[("canary", &["c2"]), ("rest", &["c3"])]).await;
+    fleet.pass(A_WHILE).await;
+    assert_eq!(fleet.said("c3").await, format!("C=v1 L= {DONE}"));
+}
+
 pub(crate) async fn who_was_too_late_is_still_too_late_when_it_is_lost(hub: &Cluster) {
     let fleet = at_v1(hub, 3).await;
     fleet.behaves("c1", Manner::Silent);

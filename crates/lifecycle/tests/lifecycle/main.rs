@@ -76,6 +76,7 @@ bellwether_testkit::scenarios! {
     faults::more_time_than_before_is_given_also_to_who_was_too_late,
     lost::who_is_lost_after_it_began_keeps_its_place_and_stops_the_rest,
     lost::a_canary_that_is_lost_keeps_everybody_back,
+    lost::one_canary_of_two_that_is_lost_keeps_the_rest_back,
     lost::who_was_too_late_is_still_too_late_when_it_is_lost,
     refusals::how_objects_are_deleted_changes_with_the_version,
     refusals::what_the_hub_does_not_take_is_told_and_others_go_on,
