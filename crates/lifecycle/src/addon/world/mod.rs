@@ -472,9 +472,9 @@ impl World {
         let groups = self.groups.get(placement);
         lost.filter_map(|(cluster, _)| {
             let state = self.state(management, addon, cluster, wish, strategy);
-            // Where its group is not known any more, it counts among the first.
+            // Where its group is not known any more, it counts among those that come first.
             let known = groups.and_then(|groups| groups.get(&**cluster)).cloned();
-            let (group, group_name) = known.unwrap_or_default();
+            let (group, group_name) = known.unwrap_or_else(|| first_group(strategy));
             let begun = !matches!(state, State::Waiting | State::Diverted | State::Apart);
             begun.then(|| Member { cluster: cluster.to_string(), group, group_name, state })
         })
@@ -555,6 +555,13 @@ impl World {
         let addons = [&work.addon, &work.claims].into_iter().flatten();
         self.stir.keys.extend(addons.map(|addon| Key { cluster: cluster.into(), addon: addon.clone() }));
     }
+}
+
+/// The group that goes first.
+fn first_group(strategy: &Result<Strategy, String>) -> (usize, String) {
+    let first = strategy.as_ref().ok().and_then(|strategy| strategy.mandatory.first());
+    let index = first.and_then(|first| usize::try_from(first.group_index?).ok());
+    (index.unwrap_or_default(), first.map(|first| first.group_name.clone()).unwrap_or_default())
 }
 
 /// Whether an object came later than another; in doubt it did.
