@@ -23,6 +23,10 @@ const FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanu
 const ADDON: &str = "helloworld";
 /// How many connections share the answers.
 const CONNECTIONS: usize = 8;
+/// How often a condition is looked at.
+const GLANCE: Duration = Duration::from_millis(100);
+/// How long a kind may take to be served.
+const SERVED: Duration = Duration::from_secs(10);
 /// How long anything may take before the measurement is given up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -45,8 +49,6 @@ impl Fleet {
         define_all(&mut connection).await?;
         let mut fleet =
             Self { access, connection, size, known: Arc::default(), placed: None, _tasks: JoinSet::new() };
-        fleet.until("the kinds are served", &format!("{ADDONS}/clustermanagementaddons"), |_| true).await?;
-        fleet.until("works are served", &format!("{WORKS}/manifestworks"), |_| true).await?;
         fleet.watch().await?;
         fleet.answer().await?;
         Ok(fleet)
@@ -152,8 +154,15 @@ impl Fleet {
     }
 
     async fn create(&mut self, path: &str, object: &Value) -> anyhow::Result<()> {
-        let content = Content::Json(object.to_string().into_bytes());
-        self.connection.send(Method::POST, path, content).await?;
+        let content = || Content::Json(object.to_string().into_bytes());
+        let begun = Instant::now();
+        while let Err(error) = self.connection.send(Method::POST, path, content()).await {
+            // A kind that was just defined may not be served yet.
+            if begun.elapsed() > SERVED {
+                return Err(error);
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
         Ok(())
     }
 
@@ -172,7 +181,7 @@ impl Fleet {
                 return Ok(());
             }
             anyhow::ensure!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(GLANCE).await;
         }
     }
 
@@ -227,7 +236,15 @@ impl Fleet {
         mut note: impl FnMut(Object) + Send + 'static,
     ) -> anyhow::Result<()> {
         let mut connection = self.access.connect().await?;
-        let stream = connection.begin(Method::GET, path, Content::None).await?;
+        let begun = Instant::now();
+        // A kind that was just defined may not be served yet.
+        let stream = loop {
+            match connection.begin(Method::GET, path, Content::None).await {
+                Ok(stream) => break stream,
+                Err(error) if begun.elapsed() > PATIENCE => return Err(error),
+                Err(_) => tokio::time::sleep(GLANCE).await,
+            }
+        };
         self._tasks.spawn(each_line(stream, connection, move |line| {
             if let Ok(event) = serde_json::from_slice::<Event>(line) {
                 note(event.object);
