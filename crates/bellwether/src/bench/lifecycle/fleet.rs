@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use http::Method;
+use hyper::body::Incoming;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -230,27 +231,44 @@ impl Fleet {
         .await
     }
 
+    /// Notes every event. A server may end a watch at any time, as kube-apiserver does with one that falls behind; the
+    /// next one begins with all that there is.
     async fn each_event(
         &mut self,
         path: &str,
         mut note: impl FnMut(Object) + Send + 'static,
     ) -> anyhow::Result<()> {
-        let mut connection = self.access.connect().await?;
-        let begun = Instant::now();
-        // A kind that was just defined may not be served yet.
-        let stream = loop {
-            match connection.begin(Method::GET, path, Content::None).await {
-                Ok(stream) => break stream,
-                Err(error) if begun.elapsed() > PATIENCE => return Err(error),
-                Err(_) => tokio::time::sleep(GLANCE).await,
+        let (access, path) = (self.access.clone(), path.to_owned());
+        let (mut stream, mut connection) = begin(&access, &path).await?;
+        self._tasks.spawn(async move {
+            loop {
+                each_line(stream, connection, |line| {
+                    if let Ok(event) = serde_json::from_slice::<Event>(line) {
+                        note(event.object);
+                    }
+                })
+                .await;
+                (stream, connection) = match begin(&access, &path).await {
+                    Ok(begun) => begun,
+                    // Whoever waits for what is not told says so.
+                    Err(_) => return,
+                };
             }
-        };
-        self._tasks.spawn(each_line(stream, connection, move |line| {
-            if let Ok(event) = serde_json::from_slice::<Event>(line) {
-                note(event.object);
-            }
-        }));
+        });
         Ok(())
+    }
+}
+
+/// Begins a watch. A kind that was just defined may not be served yet.
+async fn begin(access: &Access, path: &str) -> anyhow::Result<(Incoming, Connection)> {
+    let mut connection = access.connect().await?;
+    let begun = Instant::now();
+    loop {
+        match connection.begin(Method::GET, path, Content::None).await {
+            Ok(stream) => return Ok((stream, connection)),
+            Err(error) if begun.elapsed() > SERVED => return Err(error),
+            Err(_) => tokio::time::sleep(GLANCE).await,
+        }
     }
 }
 
