@@ -134,7 +134,7 @@ pub(crate) async fn a_cluster_that_never_answers_is_waited_for_and_keeps_nobody_
     }
     addon.until_said(3, "C=unknown L= True/Installing: Installing addon to version v1.").await;
     let words = format!(
-        "Unknown/WorkNotApplied: work addon-{}-deploy-0: the agent has not answered yet.",
+        "Unknown/WorkNotApplied: work addon-{}-deploy-0: the agent has not said yet that all is up.",
         addon.name
     );
     addon.until_condition(3, "Available", &words).await;

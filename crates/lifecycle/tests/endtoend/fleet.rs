@@ -465,6 +465,16 @@ impl Addon<'_> {
         spoke.merge(format!("{all}/{name}/status"), &status).await.expect(200);
     }
 
+    /// Waits until the Deployment on a cluster has an image.
+    pub(crate) async fn until_image(&self, part: &str, number: usize, image: &str) {
+        let (spoke, path) = (self.fleet.spoke(number), self.deployment_path(part, number));
+        eventually(&format!("c{number} has the image {image}"), async || {
+            let found = spoke.get(&path).await.json();
+            (found["spec"]["template"]["spec"]["containers"][0]["image"] == image).then_some(())
+        })
+        .await;
+    }
+
     /// What a Deployment says of its copies, as its controller would: so many are new, and so many are ready.
     pub(crate) async fn copies(&self, part: &str, number: usize, new: u32, ready: u32) {
         let (spoke, path) = (self.fleet.spoke(number), self.deployment_path(part, number));

@@ -124,13 +124,18 @@ fn worst_work(stands: &Stands) -> Option<(Status, &'static str, String)> {
             Stand::NotAvailable(why) => (1, Status::False, reason::NOT_THERE, format!("work {name}: {why}")),
             Stand::Missing => (2, Status::Unknown, reason::NOT_FOUND, format!("work {name} is not there.")),
             Stand::Stale | Stand::Behind => {
-                let message = format!("work {name}: the agent has not answered yet.");
+                let message = format!("work {name}: the agent has not said yet that all is up.");
                 (3, Status::Unknown, reason::NOT_ANSWERED, message)
             }
             Stand::Unknown(why) => (4, Status::Unknown, reason::NOT_ANSWERED, format!("work {name}: {why}")),
         })
     });
     found.min_by_key(|(rank, ..)| *rank).map(|(_, status, reason, message)| (status, reason, message))
+}
+
+/// Whether a workload is up, as far as is known.
+pub fn is_up(workload: &Workload) -> bool {
+    trouble(workload).is_none()
 }
 
 fn trouble(workload: &Workload) -> Option<(Status, &'static str, String)> {
@@ -233,7 +238,7 @@ mod tests {
             (Known { stands: Some(&gone), ..well }, "False/WorkNotAvailable: work w1: gone"),
             (
                 Known { stands: Some(&behind), heartbeat: Some(&ill), ..well },
-                "Unknown/WorkNotApplied: work w1: the agent has not answered yet.",
+                "Unknown/WorkNotApplied: work w1: the agent has not said yet that all is up.",
             ),
             (
                 Known { workloads: &down, heartbeat: Some(&silent), ..well },

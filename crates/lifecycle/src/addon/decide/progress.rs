@@ -94,6 +94,10 @@ const NAMED: usize = 20;
 /// How a message says that a change took too long; it is also how that is remembered.
 const TIMED_OUT: &str = ": timed out after ";
 
+/// How long workloads are waited for before it is said that all is done without them: most come up soon after they were
+/// applied, and that both are so is then one thing to say.
+const COMING_UP: SignedDuration = SignedDuration::from_secs(10);
+
 /// Whether the turn of a cluster has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -133,6 +137,8 @@ pub struct Observed<'a> {
     pub turn: Turn,
     /// Where the works of the version stand. Not looked at where there is no such version.
     pub rendering: Rendering,
+    /// Whether all workloads in them are up.
+    pub up: bool,
     /// The version of the works that there are, where it is another.
     pub running: Option<&'a str>,
     /// Works that say that they are of the add-on, and are not ours.
@@ -295,10 +301,28 @@ impl<'a> Attempt<'a> {
         if let Some((work, why)) = stands.failure() {
             return self.failed(&format!("work {work}: {why}"), Deed::Bring);
         }
-        if sticks || stands.done() {
-            return self.succeeded(Deed::Bring);
+        if !sticks && !stands.done() {
+            return self.progressing();
         }
-        self.progressing()
+        match self.coming_up().filter(|_| !sticks) {
+            Some(until) => {
+                let verdict = self.progressing();
+                Verdict { next: Some(verdict.next.map_or(until, |next| next.min(until))), ..verdict }
+            }
+            None => self.succeeded(Deed::Bring),
+        }
+    }
+
+    /// Until when workloads are waited for. Where there is a deadline, long before it: what was applied is not too late.
+    fn coming_up(&self) -> Option<Timestamp> {
+        let Course::Since(since) = self.observed.standing.course else { return None };
+        if self.edge || self.observed.reconfigured || self.observed.up {
+            return None;
+        }
+        let half = self.observed.deadline.and_then(|limit| SignedDuration::try_from(limit / 2).ok());
+        let patience = half.map_or(COMING_UP, |half| half.min(COMING_UP));
+        let until = since.saturating_add(patience).unwrap_or(Timestamp::MAX);
+        (until > self.observed.now).then_some(until)
     }
 
     /// Row 8.

@@ -138,10 +138,12 @@ impl Stands {
         self.surplus.is_empty() && self.wanted.iter().all(|(_, stand)| deployed(stand))
     }
 
-    /// What is missing or of another version is on its way: all that is waited for is the agent.
+    /// What is missing or of another version is on its way: all that is waited for is the agent. So it is where all is
+    /// there and is still to come up.
     pub fn await_what_is_brought(&mut self) {
+        let done = self.done();
         for (_, stand) in &mut self.wanted {
-            if matches!(stand, Stand::Missing | Stand::Stale) {
+            if done || matches!(stand, Stand::Missing | Stand::Stale) {
                 *stand = Stand::Behind;
             }
         }

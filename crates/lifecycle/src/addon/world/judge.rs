@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use bellwether_api::addon::vocabulary::{
-    AVAILABLE, CONFIGURED, DEGRADED, FINALIZER, HEARTBEAT, NAME_LABEL, PROGRESSING, RENDERED_HASH,
-    VERSION_LABEL,
+    CONFIGURED, DEGRADED, FINALIZER, HEARTBEAT, NAME_LABEL, PROGRESSING, RENDERED_HASH, VERSION_LABEL,
 };
 use bellwether_api::addon::{AppliedConfig, InstallType, ManagedClusterAddOn, ManagedClusterAddOnStatus};
 use bellwether_api::work::ManifestWork;
 use bellwether_conditions::{Condition, ConditionSet, ConditionType, Desired, Reason, Status, TransitionKey};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 
-use super::member::{Configs, asks_for, find};
+use super::member::{Configs, asks_for};
 use super::{Key, Management, Reach, Stay, Work, World};
-use crate::addon::decide::available::{Known, available, manifest_applied, reason};
+use crate::addon::decide::available::{Known, Workload, available, is_up, manifest_applied};
 use crate::addon::decide::progress::{self, Course, Deed, Observed, Rendering, Standing, Turn, Verdict};
 use crate::addon::decide::works::{Stand, Stands};
 use crate::install::{is_overridden, is_placed};
@@ -25,9 +24,6 @@ use crate::render::{Order, Rendered, render};
 const UNSUPPORTED: &str = "VersionUnsupported";
 /// Whether an add-on is being taken away.
 const DELETING: &str = "Deleting";
-
-/// How long a workload may take to come up before it is said that it has not.
-const COMING_UP: SignedDuration = SignedDuration::from_secs(10);
 
 /// What is to be done. Each step comes after the one before it.
 #[derive(Debug)]
@@ -140,6 +136,7 @@ impl World {
             return Judgement::nothing_yet(object);
         };
         let waits = matches!(turn, Turn::Waits(_));
+        let workloads: Vec<Workload> = ours.iter().flat_map(|work| work.workloads.clone()).collect();
         let verdict = progress::decide(&Observed {
             addon: &key.addon,
             generation: object.metadata.generation.unwrap_or_default(),
@@ -150,6 +147,7 @@ impl World {
             catalogue: &management.catalogue,
             turn,
             rendering,
+            up: workloads.iter().all(is_up),
             running,
             strangers: &strangers,
             // What is said of the works before is not said of those that are to come.
@@ -169,14 +167,14 @@ impl World {
             }
             Deed::Leave => Stands::as_found(ours.iter().map(|work| &work.found)),
         };
-        if verdict.works == Deed::Bring {
+        if verdict.works == Deed::Bring && verdict.current != verdict.begun {
             // What is brought now is waited for from now on, and nothing is written only to say so.
             told.iter_mut().for_each(Stands::await_what_is_brought);
         }
         let known = Known {
             reachable: !matches!(self.clusters.get(&key.cluster), Some((Reach::No, _))),
             stands: told.as_ref(),
-            workloads: &ours.iter().flat_map(|work| work.workloads.clone()).collect::<Vec<_>>(),
+            workloads: &workloads,
             heartbeat: None,
             degraded: None,
         };
@@ -191,8 +189,7 @@ impl World {
             (Ok(configs), Some(_)) if !waits => Some(configs.references.as_slice()),
             _ => None,
         };
-        let mut after = status(&before, &verdict, &known, references, now);
-        let coming = coming_up(&mut after, &before, now);
+        let after = status(&before, &verdict, &known, references, now);
         let missing = !object.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         let finalizers =
             missing.then(|| object.finalizers().iter().cloned().chain([FINALIZER.to_owned()]).collect());
@@ -203,7 +200,7 @@ impl World {
             status: worth.then_some(after),
             begins,
             works,
-            next: [verdict.next, coming].into_iter().flatten().min(),
+            next: verdict.next,
         }
     }
 
@@ -415,24 +412,6 @@ fn read(status: &ManagedClusterAddOnStatus) -> ConditionSet {
 
 fn write(set: &ConditionSet) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
     serde_json::from_value(json!(set)).unwrap_or_default()
-}
-
-/// A workload that has just been brought is not up yet, and that is no news for a while: what is said of it stays, until it
-/// is up or has taken long. Says until when.
-fn coming_up(
-    after: &mut ManagedClusterAddOnStatus,
-    before: &ManagedClusterAddOnStatus,
-    now: Timestamp,
-) -> Option<Timestamp> {
-    let held = find(&before.conditions, AVAILABLE).filter(|held| held.reason == reason::NO_PROBE)?;
-    let since = find(&before.conditions, PROGRESSING)?.last_transition_time.0;
-    let end = since.saturating_add(COMING_UP).unwrap_or(Timestamp::MAX);
-    let found = after.conditions.iter_mut().find(|found| found.type_ == AVAILABLE)?;
-    if found.reason != reason::NOT_UP || end <= now {
-        return None;
-    }
-    held.clone_into(found);
-    Some(end)
 }
 
 /// Whether a status says something that is worth a write. What rides along is not, while there is more to come.

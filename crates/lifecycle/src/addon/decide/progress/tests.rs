@@ -300,6 +300,7 @@ fn every_row_of_the_table_says_what_it_says() {
             catalogue: &catalogue,
             turn: Turn::Come,
             rendering: row.rendering,
+            up: true,
             running: None,
             strangers: &[],
             refused: None,
@@ -317,6 +318,7 @@ struct Story {
     catalogue: Catalogue,
     status: ManagedClusterAddOnStatus,
     stand: Stand,
+    up: bool,
     requested: &'static str,
     turn: Turn,
     deadline: Option<Duration>,
@@ -329,6 +331,7 @@ impl Story {
             catalogue: catalogue(versions),
             status: ManagedClusterAddOnStatus::default(),
             stand: Stand::Missing,
+            up: true,
             requested: "",
             turn: Turn::Come,
             deadline: None,
@@ -347,6 +350,7 @@ impl Story {
             catalogue: &self.catalogue,
             turn: self.turn.clone(),
             rendering: made(self.stand.clone()),
+            up: self.up,
             running: None,
             strangers: &[],
             refused: None,
@@ -579,6 +583,7 @@ fn what_is_deleted_is_left_as_it_is() {
         catalogue: &story.catalogue,
         turn: Turn::Come,
         rendering: made(Stand::Missing),
+        up: true,
         running: None,
         strangers: &[],
         refused: None,
@@ -611,6 +616,40 @@ fn a_change_that_took_too_long_stays_so_until_it_is_done_or_another_begins() {
         story.stands(Stand::Ready).look(),
         "P=v2 C=v2 L=v1 False/Succeed: install completed with no errors."
     );
+}
+
+#[test]
+fn what_was_applied_waits_a_while_for_its_workloads() {
+    let coming = "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.";
+    let done = "P=v2 C=v2 L=v1 False/Succeed: install completed with no errors.";
+    // How long it may take, after how many seconds it is looked at, and until when it waits.
+    let rows = [
+        (None, 0, Some(10)),
+        (None, 9, Some(10)),
+        (None, 10, None),
+        (Some(3600), 9, Some(10)),
+        (Some(8), 3, Some(4)),
+        (Some(8), 4, None),
+        (Some(8), 9, None),
+    ];
+    for (deadline, second, until) in rows {
+        let mut story = at_v1();
+        let begun = story.now;
+        let at = |second: i64| begun + SignedDuration::from_secs(second);
+        story.deadline = deadline.map(Duration::from_secs);
+        story.asks("v2").stands(Stand::Stale).look();
+        story.stands(Stand::Ready).up = false;
+        story.now = at(second);
+        let verdict = story.decided(false);
+        let words = if until.is_some() { coming } else { done };
+        let row = format!("{deadline:?} {second}");
+        assert_eq!((line(&verdict).as_str(), verdict.next), (words, until.map(at)), "{row}");
+        assert_eq!(verdict.works, Deed::Bring, "{row}");
+        story.up = true;
+        assert_eq!(story.look(), done, "{row}, and is up");
+        story.up = false;
+        assert_eq!(story.look(), done, "{row}, and what is done stays done");
+    }
 }
 
 #[test]
