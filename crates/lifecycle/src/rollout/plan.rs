@@ -36,6 +36,8 @@ pub struct Member {
 /// How far a cluster is with what the placement asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
+    /// It has no ManagedClusterAddOn yet, and takes its place all the same: nobody goes before those that come first.
+    Absent,
     /// It has not begun.
     Waiting,
     /// It has begun something else, and is to change its course: it takes a place already, and is among the first.
@@ -107,7 +109,12 @@ pub struct Counts {
 impl State {
     /// Whether it is to begin, now or later.
     fn is_to_begin(&self) -> bool {
-        matches!(self, Self::Waiting | Self::Diverted)
+        self.has_nothing() || *self == Self::Diverted
+    }
+
+    /// Whether it has nothing of it yet, and takes no place but the one that it is given.
+    fn has_nothing(&self) -> bool {
+        matches!(self, Self::Absent | Self::Waiting)
     }
 }
 
@@ -285,18 +292,18 @@ impl Planning {
         }
         let open: Vec<String> = stage
             .iter()
-            .filter(|member| member.state != State::Waiting)
+            .filter(|member| !member.state.has_nothing())
             .filter_map(|member| self.open(strategy, member))
             .collect();
         let diverted: Vec<&Member> =
             stage.iter().copied().filter(|member| member.state == State::Diverted).collect();
         self.admit(&diverted, Held::No);
         let waiting: Vec<&Member> =
-            stage.iter().copied().filter(|member| member.state == State::Waiting).collect();
+            stage.iter().copied().filter(|member| member.state.has_nothing()).collect();
         let free = slots.saturating_sub(open.len()).min(waiting.len());
         let (begin, wait) = waiting.split_at(free);
         self.admit(begin, Held::No);
-        let names = open.into_iter().chain(begin.iter().map(|member| member.cluster.clone()));
+        let names = open.into_iter().chain(begin.iter().filter_map(|member| self.open(strategy, member)));
         let names: Vec<String> = names.collect();
         self.hold(wait, Reason::of(format!("at most {slots} at a time"), &names));
     }
@@ -305,6 +312,7 @@ impl Planning {
     fn open(&self, strategy: &Strategy, member: &Member) -> Option<String> {
         let name = &member.cluster;
         match &member.state {
+            State::Absent => Some(format!("{name} (it has no ManagedClusterAddOn yet)")),
             State::Waiting | State::Diverted | State::Changing(_) => Some(name.clone()),
             State::Unproven { lacks, .. } => Some(format!("{name} ({lacks})")),
             State::Done(since) => {
@@ -423,7 +431,7 @@ fn counts(members: &[&Member]) -> Counts {
     let mut counts = Counts { selected: members.len(), ..Counts::default() };
     for member in members {
         match member.state {
-            State::Waiting => counts.waiting += 1,
+            State::Absent | State::Waiting => counts.waiting += 1,
             State::Diverted | State::Changing(_) | State::Unproven { .. } => counts.changing += 1,
             State::Done(_) => counts.done += 1,
             State::Failed => counts.failed += 1,

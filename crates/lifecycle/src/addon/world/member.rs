@@ -61,7 +61,7 @@ impl World {
             return State::Changing(*since);
         }
         let found = self.addons.get(addon).and_then(|clusters| clusters.get(cluster));
-        let Some(object) = found else { return State::Waiting };
+        let Some(object) = found else { return State::Absent };
         if let Some(going) = &object.metadata.deletion_timestamp {
             return State::Changing(going.0);
         }

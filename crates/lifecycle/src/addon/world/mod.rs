@@ -475,7 +475,7 @@ impl World {
             // Where its group is not known any more, it counts among those that come first.
             let known = groups.and_then(|groups| groups.get(&**cluster)).cloned();
             let (group, group_name) = known.unwrap_or_else(|| first_group(strategy));
-            let begun = !matches!(state, State::Waiting | State::Diverted | State::Apart);
+            let begun = !matches!(state, State::Absent | State::Waiting | State::Diverted | State::Apart);
             begun.then(|| Member { cluster: cluster.to_string(), group, group_name, state })
         })
         .collect()

@@ -28,10 +28,11 @@ fn at_a_time(count: usize) -> Strategy {
     strategy(Pace::Progressive(Some(Share::Count(count))))
 }
 
-/// Clusters `c1`, `c2`, … with a letter each for their state: `w`aiting, `x` diverted, `c`hanging, `u`nproven, `d`one long ago, `n`ow
-/// done, `f`ailed, `t`imed out, `a`part; and the place of their group behind it.
+/// Clusters `c1`, `c2`, … with a letter each for their state: `m`issing, `w`aiting, `x` diverted, `c`hanging, `u`nproven,
+/// `d`one long ago, `n`ow done, `f`ailed, `t`imed out, `a`part; and the place of their group behind it.
 fn members(states: &str) -> Vec<Member> {
     let state = |letter: u8| match letter {
+        b'm' => State::Absent,
         b'w' => State::Waiting,
         b'x' => State::Diverted,
         b'c' => State::Changing(ago(1)),
@@ -114,6 +115,13 @@ fn whose_turn_it_is() {
             "w w x",
             "c1 c3",
             vec!["c2: at most 2 at a time: c3, c1"],
+        ),
+        (
+            "who has no object yet has its place, and is named",
+            at_a_time(1),
+            "m w",
+            "c1",
+            vec!["c2: at most 1 at a time: c1 (it has no ManagedClusterAddOn yet)"],
         ),
         (
             "half of five is three",
@@ -311,14 +319,14 @@ fn who_is_not_proven_in_time_has_failed() {
 #[test]
 fn everybody_is_counted_once() {
     let Counts { selected, waiting, changing, done, failed, timed_out, apart } =
-        run(&strategy(Pace::All), "w c u d n f t a").counts;
-    assert_eq!((selected, waiting, changing, done, failed, timed_out, apart), (8, 1, 2, 2, 1, 1, 1));
+        run(&strategy(Pace::All), "m w c u d n f t a").counts;
+    assert_eq!((selected, waiting, changing, done, failed, timed_out, apart), (9, 2, 2, 2, 1, 1, 1));
 }
 
 proptest! {
     #[test]
     fn never_more_than_may_and_never_stuck(
-        states in proptest::collection::vec("[wxcudnfta]", 1..12),
+        states in proptest::collection::vec("[mwxcudnfta]", 1..12),
         slots in 1usize..5,
         tolerated in 0usize..4,
         soak in 0u64..100,
