@@ -4,11 +4,10 @@
 use std::path::Path;
 
 use rustix::process::Signal;
-use serde_json::json;
 
 use crate::agent::Agent;
 use crate::kubernetes::Kubernetes;
-use crate::server::{Server, bellwether};
+use crate::server::{Server, bellwether, run};
 
 const ADDON: &str = "managedclusteraddon helloworld -n my-cluster";
 const WORK: &str = "manifestwork addon-helloworld-deploy-0 -n my-cluster";
@@ -21,6 +20,20 @@ fn run_hub(log: &Path, kubeconfig: &Path) -> Server {
     let process = Server::launch(log, command.arg(kubeconfig).env("RUST_LOG", "info"));
     assert!(process.line().starts_with("The hub of"));
     process
+}
+
+/// What a person types, and sees.
+fn addon(hub: &Kubernetes, line: &str) -> String {
+    let ended = run(bellwether(["addon"]).args(line.split(' ')).arg("--kubeconfig").arg(&hub.kubeconfig));
+    assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
+    ended.stdout
+}
+
+/// The rows of a table that begin with the cluster, with one space between their words.
+fn rows(table: &str) -> Vec<String> {
+    let words = |row: &str| row.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+    let rows = table.lines().map(words).filter(|row| row.first().is_some_and(|first| first == "my-cluster"));
+    rows.map(|row| row.join(" ")).collect()
 }
 
 #[tokio::test]
@@ -54,12 +67,19 @@ async fn an_addon_reaches_a_real_cluster_and_leaves_it_by_the_rights_that_are_wr
 
     // The hub goes, and comes back to a change that nobody saw.
     assert_eq!(controllers.signal(Signal::TERM).code(), Some(0), "{}", controllers.log());
-    let second = json!([{"op": "replace", "path": "/spec/installStrategy/placements/0/addonTemplate/installVersion", "value": "v2"}]);
-    hub.kubectl(&format!("patch clustermanagementaddon helloworld --type json -p {second}"));
+    let change = "my-cluster v1 v2 upgrade default/global-placement 1 at a time";
+    assert_eq!(rows(&addon(&hub, "upgrade helloworld --version v2 --dry-run")), [change]);
+    let asked = "helloworld: default/global-placement asks for v2, v1 before";
+    assert!(addon(&hub, "upgrade helloworld --version v2 --yes").contains(asked));
     let mut controllers = run_hub(&log, &rights);
     hub.until(ADDON, ".status.currentVersion", "v2").await;
     hub.until(ADDON, ".status.lastVersion", "v1").await;
     spoke.until(DEPLOYMENT, IMAGE, "helloworld:v2").await;
+    // Nothing runs Deployments there.
+    let shown = rows(&addon(&hub, "status helloworld"));
+    assert!(shown.iter().all(|row| row.starts_with("my-cluster v2 v2 v1 Succeed,Unknown ")), "{shown:?}");
+    let back = "my-cluster v2 v1 rollback default/global-placement 1 at a time";
+    assert_eq!(rows(&addon(&hub, "rollback helloworld --dry-run")), [back]);
 
     hub.kubectl("delete clustermanagementaddon helloworld");
     hub.until_gone(ADDON).await;
