@@ -17,6 +17,8 @@ pub struct Rounds<K, T> {
     queue: VecDeque<K>,
     queued: HashSet<K>,
     visited: HashSet<K>,
+    /// Those that are not visited before their time.
+    resting: HashSet<K>,
     visits: JoinSet<(K, T)>,
     agenda: Agenda<K>,
     backoff: Backoff<K>,
@@ -34,6 +36,7 @@ where
             queue: VecDeque::new(),
             queued: HashSet::new(),
             visited: HashSet::new(),
+            resting: HashSet::new(),
             visits: JoinSet::new(),
             agenda: Agenda::default(),
             backoff: Backoff::new(retry),
@@ -43,7 +46,7 @@ where
 
     /// Visits a key as soon as may be.
     pub fn visit(&mut self, key: K) {
-        if self.queued.insert(key.clone()) {
+        if !self.resting.contains(&key) && self.queued.insert(key.clone()) {
             self.queue.push_back(key);
         }
     }
@@ -57,6 +60,7 @@ where
     pub fn clear(&mut self) {
         self.queue.clear();
         self.queued.clear();
+        self.resting.clear();
         self.agenda = Agenda::default();
     }
 
@@ -90,6 +94,7 @@ where
         tokio::select! {
             Some(ended) = self.visits.join_next() => self.ended(ended),
             key = self.agenda.next() => {
+                self.resting.remove(&key);
                 self.visit(key);
                 None
             }
@@ -108,10 +113,19 @@ where
         wait
     }
 
+    /// A visit came to no end, as somebody undoes what it does: another one follows after a wait, and none before, whatever
+    /// happens to the key. The wait is handed back.
+    pub fn rests(&mut self, key: K) -> std::time::Duration {
+        self.queued.remove(&key);
+        self.resting.insert(key.clone());
+        self.failed(key)
+    }
+
     /// A key is no more: it is visited only if somebody asks for that anew.
     pub fn forget(&mut self, key: &K) {
         self.backoff.succeeded(key);
         self.agenda.cancel(key);
+        self.resting.remove(key);
         // Its place in the queue is passed over.
         self.queued.remove(key);
     }
@@ -201,6 +215,26 @@ mod tests {
         }
         seen.sort_unstable();
         assert_eq!(seen, ["a", "c"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_rests_is_not_visited_before_its_time_whoever_asks() {
+        let mut rounds = rounds();
+        let begun = Instant::now();
+        rounds.visit("a");
+        assert_eq!(rounds.rests("a"), Duration::from_secs(1));
+        for _ in 0..3 {
+            rounds.visit("a");
+            rounds.begin(|_| async {});
+        }
+        assert_eq!(rounds.visits.len(), 0);
+        assert_eq!(rounds.next().await, None);
+        assert_eq!(begun.elapsed().as_secs(), 1);
+        rounds.begin(|_| async {});
+        assert_eq!(rounds.next().await, Some(("a", ())));
+        rounds.visit("a");
+        rounds.begin(|_| async {});
+        assert_eq!(rounds.next().await, Some(("a", ())));
     }
 
     #[tokio::test(start_paused = true)]

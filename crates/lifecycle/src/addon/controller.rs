@@ -76,6 +76,8 @@ struct Lifecycle {
     summaries: Agenda<Arc<str>>,
     counts: metrics::Counts,
     leads: bool,
+    /// Whether all kinds were known as a whole once.
+    knows: bool,
     /// Whether the last visit failed.
     fails: bool,
 }
@@ -106,6 +108,7 @@ impl Lifecycle {
             summaries: Agenda::default(),
             counts,
             leads: false,
+            knows: false,
             fails: false,
         }
     }
@@ -147,8 +150,8 @@ impl Lifecycle {
 
     fn take_in(&mut self, fact: Option<Fact>) {
         let Some(fact) = fact else {
-            // Nothing was done before all was known.
-            if self.watches.complete() {
+            // Nothing was done before all was known. What changed when a kind is listed anew stirs by itself.
+            if self.watches.complete() && !std::mem::replace(&mut self.knows, true) {
                 self.look_at_all();
             }
             return;
@@ -228,7 +231,10 @@ impl Lifecycle {
             }
             Err(error) => {
                 self.counts.failed(error.label());
-                let wait = self.rounds.failed(errand.clone());
+                let wait = match &error {
+                    VisitError::Undone => self.rounds.rests(errand.clone()),
+                    _ => self.rounds.failed(errand.clone()),
+                };
                 // In an outage every object would have a line of its own, again and again.
                 if !std::mem::replace(&mut self.fails, true) {
                     tracing::warn!(

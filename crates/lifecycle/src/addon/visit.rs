@@ -11,7 +11,7 @@ use bellwether_conditions::shorten;
 use bellwether_runtime::Context;
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::{Client, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ use super::summary::summary;
 use super::world::{Judgement, Key, Work, WorkWrite, World};
 
 /// How often the world is asked in one visit.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 6;
 /// How long the API may take for one visit.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the words may be with which a work is refused.
@@ -36,6 +36,9 @@ pub(super) enum VisitError {
     Outdated(String),
     #[error("the API did not answer within {PATIENCE:?}")]
     Late,
+    /// It was written again and again, and is never as it should be.
+    #[error("what is written does not stay: somebody else writes the same fields, or the API changes them")]
+    Undone,
 }
 
 impl VisitError {
@@ -45,6 +48,7 @@ impl VisitError {
             Self::Api { .. } => "api",
             Self::Outdated(_) => "outdated",
             Self::Late => "late",
+            Self::Undone => "undone",
         }
     }
 }
@@ -95,8 +99,7 @@ impl Visitor {
             self.world.lock().began(key);
             carried_out?;
         }
-        // The rest comes with the events of what was written.
-        Ok(None)
+        Err(VisitError::Undone)
     }
 
     async fn carry_out(&self, key: &Key, judgement: Judgement) -> Result<(), VisitError> {
@@ -107,7 +110,7 @@ impl Visitor {
             let written = addons.patch(&key.addon, &by_us(), &Patch::Merge(patch)).await;
             let written = written.map_err(|error| failed("writing the finalizers of", key, error))?;
             version = written.resource_version();
-            self.world.lock().observe(written);
+            self.take_in(written, World::observe);
             if judgement.object.metadata.deletion_timestamp.is_some() {
                 return Ok(());
             }
@@ -116,7 +119,7 @@ impl Visitor {
             let patch = json!({"metadata": {"resourceVersion": version}, "status": whole(status)});
             let written = addons.patch_status(&key.addon, &by_us(), &Patch::Merge(patch)).await;
             let written = written.map_err(|error| failed("writing the status of", key, error))?;
-            self.world.lock().observe(written);
+            self.take_in(written, World::observe);
             if judgement.begins {
                 // The works are made from what the status says now.
                 return Ok(());
@@ -126,6 +129,14 @@ impl Visitor {
             self.write(key, write).await?;
         }
         Ok(())
+    }
+
+    /// What a write was answered with. Where it is gone by now, it stays gone.
+    fn take_in<K: Resource>(&self, written: K, take_in: impl FnOnce(&mut World, K)) {
+        let mut world = self.world.lock();
+        if !world.is_gone(&written) {
+            take_in(&mut world, written);
+        }
     }
 
     async fn write(&self, key: &Key, write: WorkWrite) -> Result<(), VisitError> {
@@ -161,7 +172,14 @@ impl Visitor {
                 let gone =
                     works.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await;
                 return match gone {
-                    Ok(_) => Ok(()),
+                    Ok(gone) => {
+                        if let Some(going) = gone.left() {
+                            self.take_in(going, |world, going| {
+                                world.deploy(&key.cluster, &name, Work::of(&going))
+                            });
+                        }
+                        Ok(())
+                    }
                     Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
                     Err(error) => Err(failed("deleting a work of", key, error)),
                 };
@@ -170,7 +188,10 @@ impl Visitor {
         let written = match written {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 // One that has lost its label is not watched.
-                works.get(&name).await.map_err(|error| failed("reading a work of", key, error))?
+                let found = works.get(&name).await;
+                let found = found.map_err(|error| failed("reading a work of", key, error))?;
+                self.world.lock().deploy(&key.cluster, &name, Work::of(&found));
+                found
             }
             Err(kube::Error::Api(status)) if is_refusal(status.code) => {
                 let why = format!("work {name} was refused: {}", status.message);
@@ -179,9 +200,8 @@ impl Visitor {
             }
             written => written.map_err(|error| failed("writing a work of", key, error))?,
         };
-        let mut world = self.world.lock();
-        world.refuse(key, None);
-        world.deploy(&key.cluster, &name, Work::of(&written));
+        self.world.lock().refuse(key, None);
+        self.take_in(written, |world, written| world.deploy(&key.cluster, &name, Work::of(&written)));
         Ok(())
     }
 
@@ -201,7 +221,7 @@ impl Visitor {
                 source: Box::new(source),
             },
         })?;
-        self.world.lock().manage(written);
+        self.take_in(written, World::manage);
         Ok(None)
     }
 }

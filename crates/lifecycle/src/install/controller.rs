@@ -159,7 +159,7 @@ impl Installer {
 
     fn take_in(&mut self, fact: Option<Fact>) {
         let Some(fact) = fact else { return self.plan_all() };
-        let stirred = self.ground.lock().take_in(fact);
+        let stirred = self.ground.lock().take_in(fact, self.context.clock.now());
         self.plan_soon(stirred);
     }
 
@@ -218,7 +218,7 @@ impl Ground {
     }
 
     /// Takes in what a watch has shown, and says which add-ons that concerns.
-    fn take_in(&mut self, fact: Fact) -> BTreeSet<String> {
+    fn take_in(&mut self, fact: Fact, now: Timestamp) -> BTreeSet<String> {
         match fact {
             Fact::Management(Change::Here(object)) => {
                 let name = object.name_any();
@@ -246,8 +246,17 @@ impl Ground {
                 placement.map(|placement| self.users_of(&placement)).unwrap_or_default()
             }
             Fact::Cluster(Change::Here(object)) => {
-                let (name, state) = (object.name_any(), state(&object));
-                if self.clusters.insert(name, state) == Some(state) { BTreeSet::new() } else { self.all() }
+                let name = object.name_any();
+                let before = self.clusters.get(&name).copied();
+                // One that has joined just now has nothing to lose.
+                let has_any = self.addons.values().any(|clusters| clusters.contains_key(&name));
+                let state = match (before, state(&object)) {
+                    (Some(Cluster::OutOfReach), Cluster::Here) if has_any => Cluster::Back(now),
+                    (Some(Cluster::Back(since)), Cluster::Here) => Cluster::Back(since),
+                    (_, state) => state,
+                };
+                self.clusters.insert(name, state);
+                if before == Some(state) { BTreeSet::new() } else { self.all() }
             }
             Fact::Cluster(Change::Gone((_, name))) => {
                 self.clusters.remove(&name);

@@ -9,6 +9,10 @@ use jiff::{SignedDuration, Timestamp};
 /// For how long a cluster must be absent from all decisions before its add-on goes.
 pub const ABSENCE: Duration = Duration::from_secs(10);
 
+/// For how long a cluster that came back must be there before it can be missed: the placements that dropped it while it
+/// was away have to hear of it first, and are at their busiest then.
+pub const RETURN: Duration = Duration::from_secs(300);
+
 /// What a placement has chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -25,6 +29,8 @@ pub enum Choice {
 pub enum Cluster {
     /// It is there, and may have add-ons.
     Here,
+    /// It is there again since then, after it was out of reach.
+    Back(Timestamp),
     /// It is there and out of reach, for which placements may have dropped it.
     OutOfReach,
     /// It is being deleted.
@@ -127,7 +133,7 @@ fn by_placements(observed: &Observed<'_>, strategy: &InstallStrategy) -> Plan {
         }
         let theirs = present.is_some_and(|present| present.made_for.is_none());
         let goes = present.is_some_and(|present| present.deleting);
-        if theirs || goes || !matches!(state, Some(Cluster::Here | Cluster::OutOfReach)) {
+        if theirs || goes || !matches!(state, Some(Cluster::Here | Cluster::Back(_) | Cluster::OutOfReach)) {
             continue;
         }
         if let Assignment::Certain(placement) = assignment {
@@ -157,8 +163,10 @@ impl Plan {
             return;
         }
         let since = observed.absent.get(cluster).copied().unwrap_or(observed.now);
-        let absence = SignedDuration::try_from(ABSENCE).unwrap_or_default();
-        let end = since.saturating_add(absence).unwrap_or(Timestamp::MAX);
+        let mut end = later(since, ABSENCE);
+        if let Some(Cluster::Back(back)) = observed.clusters.get(cluster) {
+            end = end.max(later(*back, RETURN));
+        }
         self.absent.insert(cluster.to_owned(), since);
         if end <= observed.now {
             self.acts.insert(cluster.to_owned(), Act::Remove);
@@ -166,6 +174,11 @@ impl Plan {
             self.next = Some(self.next.map_or(end, |next| next.min(end)));
         }
     }
+}
+
+fn later(since: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    since.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
 /// The placement that a cluster goes by.

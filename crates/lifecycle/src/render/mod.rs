@@ -21,6 +21,10 @@ use variables::Variables;
 /// Where credentials for the hub are found, where nobody says otherwise.
 const HUB_KUBECONFIG: &str = "/managed/hub-kubeconfig/kubeconfig";
 
+/// The manner in which objects are made of a version. **It is raised whenever the same input makes other bytes**: what is
+/// made then changes on every cluster, and has to go by the rollouts instead of everywhere at once.
+pub const MANNER: u32 = 1;
+
 /// What the objects of a version depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {

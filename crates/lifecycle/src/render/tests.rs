@@ -196,3 +196,22 @@ fn the_same_order_makes_the_same_works_and_another_makes_others() {
         .unwrap();
     assert_ne!(other[0].digest, first[0].digest);
 }
+
+#[test]
+fn whoever_makes_other_bytes_of_the_same_input_raises_the_manner() {
+    let everything = json!({
+        "customizedVariables": [{"name": "LEVEL", "value": "debug"}],
+        "nodePlacement": {"nodeSelector": {"disk": "fast"}, "tolerations": [{"operator": "Exists"}]},
+        "registries": [{"source": "quay.io/hello", "mirror": "mirror.example/hello"}],
+        "proxyConfig": {"httpProxy": "http://proxy", "httpsProxy": "https://proxy", "noProxy": ".local", "caBundle": "QQ=="},
+        "resourceRequirements": [{"containerID": "*:*:*", "resources": {"limits": {"memory": "1Gi"}}}],
+        "agentInstallNamespace": "elsewhere",
+    });
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "n"}, "data": {"level": "{{LEVEL}}"}});
+    let made = made(json!([map, deployment()]), &[everything]).unwrap();
+    let digests: Vec<&str> = made.iter().map(|work| work.digest.as_str()).collect();
+    assert_eq!(
+        (MANNER, digests),
+        (1, vec!["ab48ff6c4484af743df5d2a729da4342ceb49fa815afcc3d1321171803228e94"])
+    );
+}

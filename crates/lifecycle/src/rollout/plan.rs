@@ -206,6 +206,12 @@ impl Planning {
                 Held::No if stage.is_empty() => {
                     Held::Because(Reason::plain(format!("{name} comes first, and no cluster is in it")))
                 }
+                // What nobody tried is not proven: a person who takes back what failed must not set all others going.
+                Held::No if stage.iter().all(|member| member.state == State::Apart) => {
+                    Held::Because(Reason::plain(format!(
+                        "{name} comes first, and a person has set the version of all its clusters"
+                    )))
+                }
                 // A group that must not fail: the first failure is one too many.
                 Held::No => self.run_together(strategy, name, stage, Share::Count(0)),
                 held => self.keep(stage, held),

@@ -131,11 +131,10 @@ fn at_every_write(mortal: Mortal, least: usize) {
         fleet.grouped_placement("all", json!("100%")).await;
         let addon = fleet.addon();
         for (version, part) in [("v1", "old"), ("v2", "new")] {
-            let more = json!([
-                addon.map(part, json!({})),
-                addon.deployment("d", &format!("example/main:{version}"))
-            ]);
-            addon.publish_with(version, more).await;
+            // Nothing runs it, so that there is no copy to wait for.
+            let mut workload = addon.deployment("d", &format!("example/main:{version}"));
+            workload["spec"]["replicas"] = json!(0);
+            addon.publish_with(version, json!([addon.map(part, json!({})), workload])).await;
         }
         ask(&addon, "v1").await;
         eventually("all have v1", async || is_over(&addon, "v1").await.then_some(())).await;

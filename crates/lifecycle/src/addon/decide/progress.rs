@@ -321,7 +321,8 @@ impl<'a> Attempt<'a> {
         }
         let half = self.observed.deadline.and_then(|limit| SignedDuration::try_from(limit / 2).ok());
         let patience = half.map_or(COMING_UP, |half| half.min(COMING_UP));
-        let until = since.saturating_add(patience).unwrap_or(Timestamp::MAX);
+        // Whoever wrote when it began may have had another clock.
+        let until = since.min(self.observed.now).saturating_add(patience).unwrap_or(Timestamp::MAX);
         (until > self.observed.now).then_some(until)
     }
 

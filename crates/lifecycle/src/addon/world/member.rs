@@ -179,7 +179,7 @@ pub fn state_of(
 
 /// Whether all is as the strategy wants it, and since when.
 fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, applied: Timestamp) -> State {
-    let lacks = |lacks: String| State::Unproven { since: applied, lacks };
+    let lacks = |since: Timestamp, lacks: String| State::Unproven { since, lacks };
     let wanted: &[(&str, &str)] = match criteria {
         SuccessCriteria::Applied => &[],
         SuccessCriteria::WorkloadAvailable => &[(AVAILABLE, "True")],
@@ -193,7 +193,9 @@ fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, 
             said => {
                 let words =
                     said.map_or("not said".to_owned(), |said| format!("{}/{}", said.status, said.reason));
-                return lacks(format!("{type_} is {words}"));
+                // One that was well, and is not just now, has as much time as one that never was.
+                let since = said.map_or(applied, |said| applied.max(said.last_transition_time.0));
+                return lacks(since, format!("{type_} is {words}"));
             }
         }
     }
@@ -202,10 +204,11 @@ fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, 
         // back.
         let heard = find(conditions, HEARTBEAT).and_then(|said| said.observed_generation);
         if heard != Some(generation) {
-            return lacks("no heartbeat since it was applied".to_owned());
+            return lacks(since, "no heartbeat since it was applied".to_owned());
         }
         if let Some(wrong) = find(conditions, DEGRADED).filter(|wrong| wrong.status == "True") {
-            return lacks(format!("{DEGRADED} is True/{}", wrong.reason));
+            let since = since.max(wrong.last_transition_time.0);
+            return lacks(since, format!("{DEGRADED} is True/{}", wrong.reason));
         }
     }
     State::Done(since)
@@ -241,32 +244,32 @@ mod tests {
         let silent = condition(HEARTBEAT, "Unknown", 30, Some(2));
         let wrong = condition(DEGRADED, "True", 30, None);
         use SuccessCriteria::{Applied, Healthy, WorkloadAvailable};
-        type Row = (&'static str, SuccessCriteria, Vec<Condition>, Result<i64, &'static str>);
+        type Row = (&'static str, SuccessCriteria, Vec<Condition>, Result<i64, (i64, &'static str)>);
         let rows: Vec<Row> = vec![
             ("applied", Applied, vec![down.clone(), silent.clone(), wrong.clone()], Ok(10)),
             ("up", WorkloadAvailable, vec![up.clone(), silent.clone()], Ok(20)),
-            ("not up", WorkloadAvailable, vec![down], Err("Available is False/R")),
+            ("not up", WorkloadAvailable, vec![down], Err((20, "Available is False/R"))),
             ("heard since", Healthy, vec![up.clone(), beats(Some(2))], Ok(20)),
             (
                 "heard before",
                 Healthy,
                 vec![up.clone(), beats(None)],
-                Err("no heartbeat since it was applied"),
+                Err((20, "no heartbeat since it was applied")),
             ),
             (
                 "heard of another generation",
                 Healthy,
                 vec![up.clone(), beats(Some(1))],
-                Err("no heartbeat since it was applied"),
+                Err((20, "no heartbeat since it was applied")),
             ),
-            ("never heard", Healthy, vec![up.clone()], Err("Heartbeat is not said")),
-            ("silent", Healthy, vec![up.clone(), silent], Err("Heartbeat is Unknown/R")),
-            ("degraded", Healthy, vec![up, beats(Some(2)), wrong], Err("Degraded is True/R")),
+            ("never heard", Healthy, vec![up.clone()], Err((10, "Heartbeat is not said"))),
+            ("silent", Healthy, vec![up.clone(), silent], Err((30, "Heartbeat is Unknown/R"))),
+            ("degraded", Healthy, vec![up, beats(Some(2)), wrong], Err((30, "Degraded is True/R"))),
         ];
         for (sentence, criteria, conditions, wanted) in rows {
             let wanted = match wanted {
                 Ok(second) => State::Done(at(second)),
-                Err(lacks) => State::Unproven { since: at(10), lacks: lacks.to_owned() },
+                Err((since, lacks)) => State::Unproven { since: at(since), lacks: lacks.to_owned() },
             };
             assert_eq!(proven(criteria, &conditions, 2, at(10)), wanted, "{sentence}");
         }

@@ -1,6 +1,7 @@
 //! The hub as far as add-ons go, in memory: what the watches have shown, and what follows from it. It is synchronous and
 //! decides everything; whoever holds it only carries events in and writes out.
 
+mod departed;
 mod judge;
 mod member;
 mod work;
@@ -25,6 +26,7 @@ use crate::rollout::{Member, Plan, Share, State, Strategy, plan};
 use crate::version::Catalogue;
 use crate::watching::Named;
 
+use departed::Departed;
 pub use judge::{Judgement, WorkWrite};
 use member::Config;
 pub use member::state_of;
@@ -83,6 +85,7 @@ pub struct World {
     begun: HashMap<Key, Timestamp>,
     /// Works that the hub did not take, and why.
     refused: HashMap<Key, String>,
+    departed: Departed,
     stir: Stir,
 }
 
@@ -193,14 +196,16 @@ impl World {
 
     /// An add-on as a whole is gone.
     pub fn unmanage(&mut self, addon: &str) {
-        self.managements.remove(addon);
+        let gone = self.managements.remove(addon);
+        self.departed.add(gone.and_then(|gone| gone.object.uid()));
         self.stir_all_of(addon);
     }
 
     /// A version is there.
     pub fn publish(&mut self, template: AddOnTemplate) {
         let addon = template.spec.addon_name.clone();
-        let hash = member::hash(&template.spec);
+        // Another manner makes other objects of it, and that comes to clusters in their turn.
+        let hash = member::hash(&(crate::render::MANNER, &template.spec));
         self.templates.insert(template.name_any(), Arc::new(Template { object: template, hash }));
         self.refresh(&addon);
     }
@@ -295,19 +300,29 @@ impl World {
     /// An add-on on a cluster is gone.
     pub fn forget(&mut self, key: &Key) {
         if let Some(clusters) = self.addons.get_mut(&key.addon) {
-            clusters.remove(&key.cluster);
+            let gone = clusters.remove(&key.cluster);
+            self.departed.add(gone.and_then(|gone| gone.uid()));
         }
         self.refused.remove(key);
         self.stir.addons.insert(key.addon.clone());
         self.stir.keys.insert(key.clone());
     }
 
+    /// Whether an object is gone that an answer tells of: what the watch said was later.
+    pub fn is_gone(&self, object: &impl Resource) -> bool {
+        self.departed.has(object.meta().uid.as_deref())
+    }
+
     /// A work is there, or has changed.
     pub fn deploy(&mut self, cluster: &str, name: &str, work: Work) {
         let works = self.works.entry(cluster.into()).or_default();
-        if works.get(name).is_some_and(|before| before.version > work.version) {
+        let known =
+            |before: &Work| work.version != 0 && before.uid == work.uid && before.version >= work.version;
+        if works.get(name).is_some_and(known) {
             return;
         }
+        // One that has lost its label was not gone.
+        self.departed.remove(&work.uid);
         let before = works.insert(name.to_owned(), work.clone());
         self.stir_work(cluster, &work);
         // One that has changed its label concerns also whom it named before.
@@ -319,6 +334,7 @@ impl World {
         let gone = self.works.get_mut(cluster).and_then(|works| works.remove(name));
         if let Some(gone) = gone {
             self.stir_work(cluster, &gone);
+            self.departed.add(Some(gone.uid));
         }
     }
 
@@ -568,7 +584,7 @@ fn first_group(strategy: &Result<Strategy, String>) -> (usize, String) {
 fn is_newer(object: &impl Resource, than: &impl Resource) -> bool {
     let version = |meta: Option<&String>| meta.and_then(|text| text.parse::<u64>().ok());
     match (version(object.meta().resource_version.as_ref()), version(than.meta().resource_version.as_ref())) {
-        (Some(one), Some(other)) if object.meta().uid == than.meta().uid => one >= other,
+        (Some(one), Some(other)) if object.meta().uid == than.meta().uid => one > other,
         _ => true,
     }
 }

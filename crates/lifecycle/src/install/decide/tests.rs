@@ -193,3 +193,25 @@ fn absence_counts_from_when_it_was_first_seen_and_ends_with_a_return() {
     scene.choices = vec![complete(&[]), Choice::Unsettled];
     assert_eq!(scene.plan(almost), Plan::default());
 }
+
+#[test]
+fn who_came_back_is_not_missed_before_its_placements_had_time_to_hear_of_it() {
+    let back = |seconds: i64| Cluster::Back(now() - SignedDuration::from_secs(seconds));
+    // After how many seconds of absence its add-on goes.
+    let rows = [
+        ("it was never away", Cluster::Here, 10),
+        ("it came back just now", back(0), 300),
+        ("it came back a while ago", back(200), 100),
+        ("it came back long ago", back(299), 10),
+    ];
+    for (sentence, cluster, wanted) in rows {
+        let mut scene = Scene::of([complete(&["c1", "c2"]), complete(&[])], &["c1", "c2", "c3"]);
+        scene.clusters.insert("c3".to_owned(), cluster);
+        let first = scene.plan(now());
+        let end = now() + SignedDuration::from_secs(wanted);
+        assert_eq!((first.acts.get("c3"), first.next), (None, Some(end)), "{sentence}");
+        scene.absent = first.absent;
+        assert_eq!(scene.plan(end - SignedDuration::from_secs(1)).acts.get("c3"), None, "{sentence}");
+        assert_eq!(scene.plan(end).acts.get("c3"), Some(&Act::Remove), "{sentence}");
+    }
+}

@@ -124,6 +124,16 @@ fn whose_turn_it_is() {
             vec!["c2: at most 1 at a time: c1 (it has no ManagedClusterAddOn yet)"],
         ),
         (
+            "a group that must not fail proves nothing where a person has set all of it",
+            Strategy {
+                mandatory: vec![serde_json::from_value(serde_json::json!({"groupName": "canary"})).unwrap()],
+                ..at_a_time(1)
+            },
+            "a0 w1",
+            "",
+            vec!["c2: group canary comes first, and a person has set the version of all its clusters"],
+        ),
+        (
             "half of five is three",
             strategy(Pace::Progressive(Some(Share::Percent(50)))),
             "w w w w w",
