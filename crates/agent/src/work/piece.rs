@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::decide::feedback::{Feedback, feedback};
 use super::decide::manifest::{Manifest, ObjectId, Served, body};
 use super::decide::order::Rank;
-use super::decide::owners::Owner;
+use super::decide::owners::{Owner, fate_of};
 use super::decide::record::Standing;
 use super::decide::report::{Finding, Presence};
 use super::decide::rules::{Fate, Force, Treatment};
@@ -50,6 +50,7 @@ pub(crate) struct Target<'s> {
     pub(crate) served: Served,
     pub(crate) at: Address,
     pub(crate) treatment: Treatment,
+    /// What its work asks for, until what is there says otherwise.
     pub(crate) fate: Fate,
     pub(crate) rules: Vec<&'s FeedbackRule>,
 }
@@ -156,8 +157,9 @@ impl<'s> Piece<'s> {
     /// Decides what is to be done, by what is there.
     pub(crate) fn decide(&mut self, live: Option<Value>, owner: &Owner, before: Option<&Known>) {
         self.live = live;
-        let Place::Object(target) = &self.place else { return };
+        let Place::Object(target) = &mut self.place else { return };
         let live = self.live.as_ref();
+        target.fate = fate_of(&target.at.id, live, target.fate);
         let owners = owner.applied(self.manifest, live, target.fate);
         let body = body(self.manifest, &target.served, owners);
         let would_send = in_short(&body, &target.treatment);

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bellwether_testkit::{Fuse, Moment, eventually, on_paused_time};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::stage::{Stage, says, uid};
@@ -25,15 +25,22 @@ enum Wish {
     Delete,
 }
 
+/// A namespace that comes with the work. Nothing empties a namespace of Kubernetes alone, so that there it would not go.
+fn own_namespace(stage: &Stage<'_>) -> Option<String> {
+    (!stage.spoke.is_kubernetes()).then(|| format!("{}-own", stage.namespace))
+}
+
 async fn make(stage: &Stage<'_>, wish: Wish) {
     let map = |name: &str, value: &str| stage.map(name, json!({"k": value}));
+    let with_the_rest = |mut manifests: Vec<Value>| {
+        manifests.push(stage.deployment("d", 1));
+        let namespace = |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        manifests.extend(own_namespace(stage).map(namespace));
+        json!(manifests)
+    };
     match wish {
-        Wish::Install => {
-            stage.ask("w", json!([map("a", "1"), map("b", "1"), stage.deployment("d", 1)])).await
-        }
-        Wish::Change => {
-            stage.change("w", json!([map("a", "2"), map("c", "1"), stage.deployment("d", 1)])).await
-        }
+        Wish::Install => stage.ask("w", with_the_rest(vec![map("a", "1"), map("b", "1")])).await,
+        Wish::Change => stage.change("w", with_the_rest(vec![map("a", "2"), map("c", "1")])).await,
         Wish::Delete => stage.delete("w").await,
     }
 }
@@ -52,11 +59,15 @@ async fn is_granted(stage: &Stage<'_>, wish: Wish) -> bool {
     let deployment = stage.spoke.get(stage.deployment_path("d")).await.expect(200);
     let second = stage.map_now(maps[1]).await.expect(200);
     let entry = |resource: &str, name: &str, uid: String| (resource.to_owned(), name.to_owned(), uid);
-    let wanted = [
+    let mut wanted = vec![
         entry("configmaps", "a", uid(&a)),
         entry("configmaps", maps[1], uid(&second)),
         entry("deployments", "d", uid(&deployment)),
     ];
+    if let Some(name) = own_namespace(stage) {
+        let namespace = stage.spoke.get(format!("/api/v1/namespaces/{name}")).await.expect(200);
+        wanted.push(entry("namespaces", &name, uid(&namespace)));
+    }
     a["data"]["k"] == value && stage.recorded("w").await == wanted
 }
 
@@ -94,6 +105,9 @@ async fn live_and_die(stage: &Stage<'_>, fuse: Fuse, successor: Successor) -> bo
     }
     assert!(stage.maps().await.is_empty(), "{:?}", stage.maps().await);
     assert_eq!(stage.spoke.get(stage.deployment_path("d")).await.status, 404);
+    if let Some(name) = own_namespace(stage) {
+        assert_eq!(stage.spoke.get(format!("/api/v1/namespaces/{name}")).await.status, 404);
+    }
     assert_eq!(stage.spoke.get(stage.record_path("w")).await.status, 404);
     drop(agent);
     dead

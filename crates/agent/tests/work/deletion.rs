@@ -224,3 +224,45 @@ pub(crate) async fn an_object_that_moves_to_another_work_is_never_gone(stage: &S
     assert_eq!(after, before);
     assert_eq!(stage.maps().await, ["a", "back", "moving"]);
 }
+
+pub(crate) async fn a_namespace_that_was_there_before_stays(stage: &Stage<'_>) {
+    let (theirs, ours) = (format!("{}-theirs", stage.namespace), format!("{}-ours", stage.namespace));
+    let namespace = |name: &str, labels: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+    let path = |name: &str| format!("/api/v1/namespaces/{name}");
+    let made = stage.spoke.post("/api/v1/namespaces", &namespace(&theirs, json!({}))).await.expect(201);
+    let wanted = |name: &str| namespace(name, json!({"by": "work"}));
+    let agent = stage.run();
+    stage.ask("one", json!([wanted(&theirs), stage.map("a", json!({}))])).await;
+    stage.ask("two", json!([wanted(&theirs), wanted(&ours)])).await;
+    stage.until_well("one").await;
+    stage.until_well("two").await;
+    stage.calm().await;
+    // Nor does the next agent take it for its own.
+    drop(agent);
+    let _agent = stage.run();
+    stage.calm().await;
+    let is_left_alone = async || {
+        let now = stage.spoke.get(path(&theirs)).await.expect(200);
+        assert_eq!((uid(&now), &now["metadata"]["labels"]["by"]), (uid(&made), &json!("work")));
+        let touched =
+            ["ownerReferences", "deletionTimestamp"].map(|member| now["metadata"].get(member).cloned());
+        assert_eq!(touched, [None, None]);
+    };
+    is_left_alone().await;
+    let own = uid(&stage.spoke.get(path(&ours)).await.expect(200));
+    assert_eq!(stage.recorded("two").await, [("namespaces".into(), ours.clone(), own)]);
+
+    stage.delete("one").await;
+    stage.until_gone("one").await;
+    is_left_alone().await;
+    stage.delete("two").await;
+    // Nothing empties a namespace of Kubernetes alone, so that there it only begins to go.
+    eventually("the namespace of the work leaves", || async {
+        let now = stage.spoke.get(path(&ours)).await;
+        (now.status == 404 || now.json()["metadata"]["deletionTimestamp"].is_string()).then_some(())
+    })
+    .await;
+    stage.calm().await;
+    let now = stage.spoke.get(path(&theirs)).await.expect(200);
+    assert_eq!((uid(&now), now["metadata"].get("deletionTimestamp")), (uid(&made), None));
+}

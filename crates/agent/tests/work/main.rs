@@ -61,6 +61,7 @@ bellwether_testkit::scenarios! {
     deletion::an_object_of_two_works_goes_with_the_last,
     deletion::an_object_that_moves_to_another_work_is_never_gone,
     deletion::what_somebody_else_made_in_place_of_ours_stays,
+    deletion::a_namespace_that_was_there_before_stays,
     deletion::a_work_that_was_never_begun_goes_at_once,
     deletion::a_record_that_somebody_deletes_is_made_anew,
     drift::a_changed_object_is_changed_back,

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::manifest::ObjectId;
 use super::rules::Fate;
 
 const API_VERSION: &str = "work.open-cluster-management.io/v1";
@@ -65,6 +66,15 @@ impl Owner {
         let others = references(live).iter();
         others.filter(|reference| text(reference, "uid") != self.uid).cloned().collect()
     }
+}
+
+/// What becomes of an object when its work is deleted, by what is there before it is written. A namespace that no work
+/// owns stays: to delete it would be to delete all that others have in it. The owner tells that exactly, as what a work
+/// makes has it from its first moment on: a namespace without one was there before, or was let go.
+pub(crate) fn fate_of(id: &ObjectId, live: Option<&Value>, asked: Fate) -> Fate {
+    let is_namespace = id.group.is_empty() && id.resource == "namespaces";
+    let is_foreign = live.is_some_and(|live| !references(live).iter().any(is_work));
+    if is_namespace && is_foreign { Fate::Stays } else { asked }
 }
 
 fn is_work(reference: &Value) -> bool {
@@ -148,6 +158,42 @@ mod tests {
         for (sentence, manifest, live, fate, wanted) in rows {
             let live = live.map(object);
             assert_eq!(us().applied(&object(manifest), live.as_ref(), fate), wanted, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_that_no_work_owns_outlives_the_work() {
+        let id = |group: &str, resource: &str| ObjectId {
+            group: group.into(),
+            resource: resource.into(),
+            namespace: String::new(),
+            name: "x".into(),
+        };
+        let (namespace, role) = (id("", "namespaces"), id("rbac.authorization.k8s.io", "clusterroles"));
+        let (ours, theirs, old) =
+            ([work("hub-us", "us")], [work("hub-them", "them")], [work("hub-us", "before")]);
+        type Row<'a> = (&'a str, &'a ObjectId, Option<&'a [Value]>, Fate, Fate);
+        let rows: [Row<'_>; 11] = [
+            ("one that is missing is made, and ours", &namespace, None, Fate::Goes, Fate::Goes),
+            ("one that was there is not, or no longer", &namespace, Some(&[]), Fate::Goes, Fate::Stays),
+            ("also where it is owned", &namespace, Some(&[deployment()]), Fate::Goes, Fate::Stays),
+            ("one that is ours stays ours", &namespace, Some(&ours), Fate::Goes, Fate::Goes),
+            ("one of another work is shared", &namespace, Some(&theirs), Fate::Goes, Fate::Goes),
+            ("one of our record before is ours", &namespace, Some(&old), Fate::Goes, Fate::Goes),
+            ("ours may be asked to stay", &namespace, Some(&ours), Fate::Stays, Fate::Stays),
+            ("also one that is missing", &namespace, None, Fate::Stays, Fate::Stays),
+            ("other kinds are taken over", &role, Some(&[]), Fate::Goes, Fate::Goes),
+            ("and stay where that is asked for", &role, Some(&[]), Fate::Stays, Fate::Stays),
+            (
+                "a namespace of another group is another kind",
+                &id("example.com", "namespaces"),
+                Some(&[]),
+                Fate::Goes,
+                Fate::Goes,
+            ),
+        ];
+        for (sentence, id, live, asked, wanted) in rows {
+            assert_eq!(fate_of(id, live.map(object).as_ref(), asked), wanted, "{sentence}");
         }
     }
 
