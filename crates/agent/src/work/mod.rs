@@ -413,8 +413,8 @@ impl Works {
                 entry.rest = now;
                 Some(now)
             }
-            // The watch says so too.
-            Next::Gone => None,
+            // The watch says so too, and then it is forgotten. Where it does not, the answer was wrong.
+            Next::Gone => Some(entry.resync),
         }
     }
 

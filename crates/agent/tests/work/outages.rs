@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bellwether_testkit::eventually;
-use http::{Request, Response};
+use bellwether_testkit::{eventually, on_paused_time};
+use http::{Method, Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, condition, unique};
+use crate::stage::{Stage, condition, says, unique};
 
 /// How a server behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,14 @@ enum Mood {
     Away = 1,
     /// It answers that it has no time.
     Busy = 2,
+    /// It answers writes as if there was nothing to be written.
+    Lost = 3,
+}
+
+fn refusal(code: u16, reason: &str, message: &str) -> Response<Body> {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+        "reason": reason, "message": message});
+    Response::builder().status(code).body(Body::from(status.to_string().into_bytes())).unwrap()
 }
 
 /// A client of a server whose mood a test sets.
@@ -32,11 +40,10 @@ fn moody(client: kube::Client) -> (kube::Client, impl Fn(Mood)) {
                     return Err(kube::Error::Service("nobody is there".into()));
                 }
                 if mood == Mood::Busy as usize {
-                    let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503,
-                        "reason": "ServiceUnavailable", "message": "the server has no time"});
-                    let answer =
-                        Response::builder().status(503).body(Body::from(status.to_string().into_bytes()));
-                    return Ok(answer.unwrap());
+                    return Ok(refusal(503, "ServiceUnavailable", "the server has no time"));
+                }
+                if mood == Mood::Lost as usize && request.method() != Method::GET {
+                    return Ok(refusal(404, "NotFound", "there is nothing of that name"));
                 }
                 client.send(request).await
             }
@@ -61,6 +68,24 @@ pub(crate) async fn a_cluster_is_kept_as_it_should_be_while_its_hub_is_away(stag
     set(Mood::Well);
     stage.until_well("w").await;
     assert_eq!(stage.map_now("a").await.expect(200)["data"], json!({"k": "w"}));
+}
+
+/// Only where time is paused: it is a matter of ten minutes.
+#[test]
+fn a_work_that_the_hub_did_not_find_once_is_looked_at_again() {
+    on_paused_time(async {
+        let theatre = crate::embedded().await;
+        let stage = Stage::new(&theatre).await;
+        let (hub, set) = moody(stage.hub.client());
+        set(Mood::Lost);
+        let _agent = stage.run_by(hub, stage.spoke.client());
+        stage.ask("w", json!([stage.map("a", json!({}))])).await;
+        stage.calm().await;
+        set(Mood::Well);
+        stage.pass(900).await;
+        stage.map_now("a").await.expect(200);
+        assert!(says(&stage.read("w").await, "Applied", "True"));
+    });
 }
 
 pub(crate) async fn a_cluster_that_is_away_is_no_failure_of_a_work(stage: &Stage<'_>) {
