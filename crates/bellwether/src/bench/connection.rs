@@ -66,6 +66,16 @@ impl Access {
     }
 }
 
+/// A request that was answered with anything but a success.
+#[derive(Debug, thiserror::Error)]
+#[error("{method} {path} was answered with {status}: {message}")]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    method: Method,
+    path: String,
+    message: String,
+}
+
 /// A body, and what it is.
 pub(crate) enum Content {
     None,
@@ -107,7 +117,7 @@ impl Connection {
         if status.is_success() {
             return Ok(answer.into_body());
         }
-        Err(refused(&method, path, status, answer.into_body()).await)
+        Err(refused(method, path, status, answer.into_body()).await.into())
     }
 
     /// Sends a request and reads all of the answer.
@@ -138,11 +148,20 @@ pub(crate) async fn each_line(mut stream: Incoming, _held: Connection, mut read:
     }
 }
 
-async fn refused(method: &Method, path: &str, status: StatusCode, body: Incoming) -> anyhow::Error {
+async fn refused(method: Method, path: &str, status: StatusCode, body: Incoming) -> Refusal {
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let message = serde_json::from_slice::<serde_json::Value>(&body)
         .ok()
         .and_then(|status| status.get("message")?.as_str().map(str::to_owned))
         .unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned());
-    anyhow::anyhow!("{method} {path} was answered with {status}: {message}")
+    Refusal { status, method, path: path.to_owned(), message }
+}
+
+#[cfg(test)]
+impl Refusal {
+    /// An answer with a status, and no words.
+    pub(crate) fn of(code: u16) -> Self {
+        let status = StatusCode::from_u16(code).unwrap_or_default();
+        Self { status, method: Method::PATCH, path: "/".to_owned(), message: String::new() }
+    }
 }

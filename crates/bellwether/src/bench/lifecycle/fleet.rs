@@ -1,7 +1,7 @@
 //! Clusters by the hundred, of which nothing is there but their answers to works; and a witness who watches how far their
 //! add-ons are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,20 +10,18 @@ use http::Method;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::answers::{Answers, Refused, Work};
 use crate::bench::connection::{Access, Connection, Content, each_line};
 use crate::bench::contestant::{Contender, define_all};
 
 const ADDONS: &str = "/apis/addon.open-cluster-management.io/v1alpha1";
 const CLUSTERS: &str = "/apis/cluster.open-cluster-management.io";
-const WORKS: &str = "/apis/work.open-cluster-management.io/v1";
-const FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
+pub(super) const WORKS: &str = "/apis/work.open-cluster-management.io/v1";
 const ADDON: &str = "helloworld";
-/// How many connections share the answers.
-const CONNECTIONS: usize = 8;
 /// How often a condition is looked at.
 const GLANCE: Duration = Duration::from_millis(100);
 /// How long a kind may take to be served.
@@ -39,6 +37,8 @@ pub(super) struct Fleet {
     /// The version that each cluster runs, and since when that is known.
     known: Arc<Mutex<BTreeMap<String, (String, Instant)>>>,
     placed: Option<Instant>,
+    /// The answers of clusters that were not taken.
+    refused: Arc<Mutex<Refused>>,
     _tasks: JoinSet<()>,
 }
 
@@ -48,11 +48,23 @@ impl Fleet {
         let access = server.access.clone();
         let mut connection = access.connect().await?;
         define_all(&mut connection).await?;
-        let mut fleet =
-            Self { access, connection, size, known: Arc::default(), placed: None, _tasks: JoinSet::new() };
+        let mut fleet = Self {
+            access,
+            connection,
+            size,
+            known: Arc::default(),
+            placed: None,
+            refused: Arc::default(),
+            _tasks: JoinSet::new(),
+        };
         fleet.watch().await?;
         fleet.answer().await?;
         Ok(fleet)
+    }
+
+    /// How many answers of clusters were not taken so far. Each of them was given again.
+    pub(super) fn answers_refused(&self) -> usize {
+        self.refused.lock().count
     }
 
     /// Joins the clusters, in one set that one placement chooses, and waits until all are chosen.
@@ -146,8 +158,9 @@ impl Fleet {
                 }
                 anyhow::ensure!(
                     placed.elapsed() < PATIENCE,
-                    "only {count} of {} clusters had {version} within {PATIENCE:?}",
-                    self.size
+                    "only {count} of {} clusters had {version} within {PATIENCE:?}{}",
+                    self.size,
+                    self.refused.lock()
                 );
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -206,44 +219,24 @@ impl Fleet {
 
     /// Says of every work that all of it is there.
     async fn answer(&mut self) -> anyhow::Result<()> {
-        let mut answering = Vec::new();
-        for _ in 0..CONNECTIONS {
-            let (queue, mut works) = mpsc::unbounded_channel::<Object>();
-            let mut connection = self.access.connect().await?;
-            self._tasks.spawn(async move {
-                while let Some(work) = works.recv().await {
-                    // Whoever writes at the same time brings the next event.
-                    let _ = answer(&mut connection, &work.metadata).await;
-                }
-            });
-            answering.push(queue);
-        }
-        let mut answered = BTreeSet::new();
-        let path = format!("{WORKS}/manifestworks?watch=true");
-        self.each_event(&path, move |work: Object| {
-            let Metadata { namespace, name, generation, .. } = &work.metadata;
-            if answered.insert((namespace.clone(), name.clone(), *generation))
-                && let Some(queue) = answering.get(answered.len() % CONNECTIONS)
-            {
-                let _ = queue.send(work);
-            }
-        })
-        .await
+        let mut answers = Answers::of(&self.access, &self.refused, &mut self._tasks);
+        self.each_event(&format!("{WORKS}/manifestworks?watch=true"), move |work: Work| answers.give(work))
+            .await
     }
 
     /// Notes every event. A server may end a watch at any time, as kube-apiserver does with one that falls behind; the
     /// next one begins with all that there is.
-    async fn each_event(
+    async fn each_event<O: DeserializeOwned>(
         &mut self,
         path: &str,
-        mut note: impl FnMut(Object) + Send + 'static,
+        mut note: impl FnMut(O) + Send + 'static,
     ) -> anyhow::Result<()> {
         let (access, path) = (self.access.clone(), path.to_owned());
         let (mut stream, mut connection) = begin(&access, &path).await?;
         self._tasks.spawn(async move {
             loop {
                 each_line(stream, connection, |line| {
-                    if let Ok(event) = serde_json::from_slice::<Event>(line) {
+                    if let Ok(event) = serde_json::from_slice::<Event<O>>(line) {
                         note(event.object);
                     }
                 })
@@ -259,42 +252,27 @@ impl Fleet {
     }
 }
 
-/// Begins a watch. A kind that was just defined may not be served yet.
+/// Begins a watch. A kind that was just defined may not be served yet, and a server may be too busy for a moment.
 async fn begin(access: &Access, path: &str) -> anyhow::Result<(Incoming, Connection)> {
-    let mut connection = access.connect().await?;
     let begun = Instant::now();
     loop {
-        match connection.begin(Method::GET, path, Content::None).await {
-            Ok(stream) => return Ok((stream, connection)),
+        let watch = async {
+            let mut connection = access.connect().await?;
+            let stream = connection.begin(Method::GET, path, Content::None).await?;
+            anyhow::Ok((stream, connection))
+        };
+        match watch.await {
+            Ok(begun) => return Ok(begun),
             Err(error) if begun.elapsed() > SERVED => return Err(error),
             Err(_) => tokio::time::sleep(GLANCE).await,
         }
     }
 }
 
-async fn answer(connection: &mut Connection, work: &Metadata) -> anyhow::Result<()> {
-    let path = format!("{WORKS}/namespaces/{}/manifestworks/{}", work.namespace, work.name);
-    if work.finalizers.is_empty() {
-        let patch = json!({"metadata": {"finalizers": [FINALIZER]}}).to_string();
-        connection.send(Method::PATCH, &path, Content::MergePatch(patch.into_bytes())).await?;
-    }
-    let condition = |type_: &str, reason: &str| {
-        json!({"type": type_, "status": "True", "reason": reason, "message": "", "observedGeneration": work.generation,
-            "lastTransitionTime": "2024-05-01T10:00:00Z"})
-    };
-    let conditions =
-        [condition("Applied", "AppliedManifestWorkComplete"), condition("Available", "ResourcesAvailable")];
-    let patch = json!({"status": {"conditions": conditions}}).to_string();
-    connection
-        .send(Method::PATCH, &format!("{path}/status"), Content::MergePatch(patch.into_bytes()))
-        .await?;
-    Ok(())
-}
-
 /// The part of an event that is looked at.
 #[derive(Deserialize)]
-struct Event {
-    object: Object,
+struct Event<O> {
+    object: O,
 }
 
 #[derive(Deserialize)]
@@ -305,14 +283,8 @@ struct Object {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Metadata {
-    name: String,
     namespace: String,
-    #[serde(default)]
-    generation: i64,
-    #[serde(default)]
-    finalizers: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]

@@ -1,6 +1,7 @@
 //! `bellwether bench lifecycle`: an add-on goes to many clusters, and then from one version to the next, under `bellwether
 //! run hub`, on the embedded API server and on kube-apiserver. Server and hub are processes of their own.
 
+mod answers;
 mod audit;
 mod fleet;
 
@@ -104,6 +105,7 @@ async fn measure(contestant: &Contestant, size: usize, progress: &Progress) -> a
         tokio::time::sleep(SETTLE).await;
         audit.read()?;
         let before = (hub.process.cpu_time()?, server.cpu_time()?);
+        let refused = fleet.answers_refused();
         fleet.place(version).await?;
         let took = fleet.until_all_run(version).await?;
         figures.add(step, Unit::Seconds, took.as_secs_f64());
@@ -115,6 +117,8 @@ async fn measure(contestant: &Contestant, size: usize, progress: &Progress) -> a
         let each = of_clusters as f64 / size as f64;
         figures.add(&format!("{step}, writes for each cluster"), Unit::Count, each);
         figures.add(&format!("{step}, conflicts"), Unit::Count, conflicts as f64);
+        let refused = fleet.answers_refused() - refused;
+        figures.add(&format!("{step}, answers of clusters refused"), Unit::Count, refused as f64);
     }
     tokio::time::sleep(QUIET).await;
     figures.add("writes while nothing changes", Unit::Count, audit.read()?.of_clusters as f64);
