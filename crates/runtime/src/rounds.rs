@@ -222,14 +222,15 @@ mod tests {
         let mut rounds = rounds();
         let begun = Instant::now();
         rounds.visit("a");
-        assert_eq!(rounds.rests("a"), Duration::from_secs(1));
+        let wait = rounds.rests("a");
+        assert!(wait > Duration::ZERO, "{wait:?}");
         for _ in 0..3 {
             rounds.visit("a");
             rounds.begin(|_| async {});
         }
         assert_eq!(rounds.visits.len(), 0);
         assert_eq!(rounds.next().await, None);
-        assert_eq!(begun.elapsed().as_secs(), 1);
+        assert!(begun.elapsed() >= wait, "{:?} of {wait:?}", begun.elapsed());
         rounds.begin(|_| async {});
         assert_eq!(rounds.next().await, Some(("a", ())));
         rounds.visit("a");
