@@ -72,7 +72,7 @@ impl Leadership {
         let part = health.part(format!("election by the lease {}/{}", election.namespace, election.lease));
         let (begun, term) = watch::channel(None);
         let client = noting(begun, &within(ANSWER, &client));
-        let campaign = Campaign { client, election, held: sender, term, part, failures: 0 };
+        let campaign = Campaign { client, election, held: sender, term, part, failures: 0, struggles: false };
         // Held until nobody acts by it any more: else another copy would, beside what is being finished here.
         shutdown.spawn_last(campaign.run(shutdown.all_others_finished()));
         Self { held, _alone: None }
@@ -159,6 +159,8 @@ struct Campaign {
     part: Part,
     /// Attempts that failed in a row.
     failures: u32,
+    /// Whether it was said that the term could not be renewed yet.
+    struggles: bool,
 }
 
 impl Campaign {
@@ -252,18 +254,17 @@ impl Campaign {
 
     /// Says once in a row of failures that the term could not be renewed yet.
     fn leads_on(&mut self, error: &str) {
-        if self.failures == 0 {
+        if !std::mem::replace(&mut self.struggles, true) {
             let Election { namespace, lease, .. } = &self.election;
             tracing::warn!(
                 "this process leads on for now, though the lease {namespace}/{lease} could not be renewed: {error}"
             );
         }
-        self.failures = self.failures.saturating_add(1);
         self.part.trouble(format!("it leads on for now, though its term could not be renewed: {error}"));
     }
 
     fn is_well(&mut self) {
-        self.failures = 0;
+        (self.failures, self.struggles) = (0, false);
         self.part.well();
     }
 

@@ -174,6 +174,20 @@ fn who_cannot_renew_stands_back_before_the_term_is_over_and_leads_again_when_it_
 }
 
 #[test]
+fn who_stood_back_asks_again_soon_however_often_it_had_tried_to_renew() {
+    on_paused_time(async {
+        let hub = Hub::new();
+        let (leadership, shutdown, _health) = leader(&hub).await;
+        hub.is(Mood::Refusing(500));
+        leadership.lost().await;
+        hub.is(Mood::Fine);
+        // The wait of a first failure, a second at the most, and five until the lease is renewed.
+        tokio::time::timeout(Duration::from_secs(7), leadership.held()).await.expect("it leads again soon");
+        shutdown.finish().await;
+    });
+}
+
+#[test]
 fn a_lease_that_is_gone_is_nobodys() {
     on_paused_time(async {
         let hub = Hub::new();
