@@ -49,6 +49,8 @@ pub struct Workload {
     pub name: String,
     /// How its copies are; nothing, while nobody has said.
     pub copies: Option<Copies>,
+    /// Whether the agent looks at it: of one that does not, there is nothing to be learned by waiting.
+    pub watched: bool,
 }
 
 /// The copies of a workload.
@@ -133,9 +135,9 @@ fn worst_work(stands: &Stands) -> Option<(Status, &'static str, String)> {
     found.min_by_key(|(rank, ..)| *rank).map(|(_, status, reason, message)| (status, reason, message))
 }
 
-/// Whether a workload is up, as far as is known.
-pub fn is_up(workload: &Workload) -> bool {
-    trouble(workload).is_none()
+/// Whether a workload is still to come up, and it will be told when it is.
+pub fn is_coming_up(workload: &Workload) -> bool {
+    workload.watched && trouble(workload).is_some()
 }
 
 fn trouble(workload: &Workload) -> Option<(Status, &'static str, String)> {
@@ -191,7 +193,7 @@ mod tests {
 
     fn workload(copies: Option<(i64, i64)>) -> Workload {
         let copies = copies.map(|(ready, wanted)| Copies { wanted, ready, renewed: None });
-        Workload { name: "Deployment hello/hello".to_owned(), copies }
+        Workload { name: "Deployment hello/hello".to_owned(), copies, watched: true }
     }
 
     #[test]
@@ -208,8 +210,11 @@ mod tests {
             (copies(3, 3, Some((3, 0))), None),
         ];
         for (copies, wanted) in rows {
-            let said = trouble(&Workload { name: "w".to_owned(), copies }).map(|(_, _, words)| words);
+            let workload = Workload { name: "w".to_owned(), copies, watched: true };
+            let said = trouble(&workload).map(|(_, _, words)| words);
             assert_eq!(said, wanted.map(|words| format!("w: {words}")), "{copies:?}");
+            assert_eq!(is_coming_up(&workload), wanted.is_some(), "{copies:?}");
+            assert!(!is_coming_up(&Workload { watched: false, ..workload }), "{copies:?}, and nobody looks");
         }
     }
 

@@ -137,8 +137,8 @@ pub struct Observed<'a> {
     pub turn: Turn,
     /// Where the works of the version stand. Not looked at where there is no such version.
     pub rendering: Rendering,
-    /// Whether all workloads in them are up.
-    pub up: bool,
+    /// Whether a workload in them is still to come up, and it will be told when it is.
+    pub coming_up: bool,
     /// The version of the works that there are, where it is another.
     pub running: Option<&'a str>,
     /// Works that say that they are of the add-on, and are not ours.
@@ -316,14 +316,14 @@ impl<'a> Attempt<'a> {
     /// Until when workloads are waited for. Where there is a deadline, long before it: what was applied is not too late.
     fn coming_up(&self) -> Option<Timestamp> {
         let Course::Since(since) = self.observed.standing.course else { return None };
-        if self.edge || self.observed.reconfigured || self.observed.up {
+        if self.edge || self.observed.reconfigured || !self.observed.coming_up {
             return None;
         }
         let half = self.observed.deadline.and_then(|limit| SignedDuration::try_from(limit / 2).ok());
         let patience = half.map_or(COMING_UP, |half| half.min(COMING_UP));
-        // Whoever wrote when it began may have had another clock.
-        let until = since.min(self.observed.now).saturating_add(patience).unwrap_or(Timestamp::MAX);
-        (until > self.observed.now).then_some(until)
+        let until = since.saturating_add(patience).unwrap_or(Timestamp::MAX);
+        // Whoever wrote when it began may have had another clock: then it is not known how long to wait.
+        (since <= self.observed.now && until > self.observed.now).then_some(until)
     }
 
     /// Row 8.

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::member::{Configs, asks_for};
 use super::{Key, Management, Reach, Stay, Work, World};
-use crate::addon::decide::available::{Known, Workload, available, is_up, manifest_applied};
+use crate::addon::decide::available::{Known, Workload, available, is_coming_up, manifest_applied};
 use crate::addon::decide::progress::{self, Course, Deed, Observed, Rendering, Standing, Turn, Verdict};
 use crate::addon::decide::works::{Stand, Stands};
 use crate::install::{is_overridden, is_placed};
@@ -147,7 +147,7 @@ impl World {
             catalogue: &management.catalogue,
             turn,
             rendering,
-            up: workloads.iter().all(is_up),
+            coming_up: workloads.iter().any(is_coming_up),
             running,
             strangers: &strangers,
             // What is said of the works before is not said of those that are to come.

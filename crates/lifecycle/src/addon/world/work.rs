@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bellwether_api::addon::vocabulary::{NAME_LABEL, VERSION_LABEL};
-use bellwether_api::work::vocabulary::{APPLIED, AVAILABLE};
+use bellwether_api::work::vocabulary::{APPLIED, AVAILABLE, FEEDBACK_SYNCED, NO_FEEDBACK};
 use bellwether_api::work::{ManifestCondition, ManifestWork, ManifestWorkSpec};
 use bellwether_conditions::Status;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -78,6 +78,8 @@ fn workload(manifest: &ManifestCondition, spec: &ManifestWorkSpec) -> Option<Wor
         values.clone().find(|value| value.name == name)
     };
     let number = |name: &str| value(name).and_then(|value| value.field_value.integer);
+    let looked = |said: &Condition| said.type_ == FEEDBACK_SYNCED && said.reason != NO_FEEDBACK;
+    let watched = !manifest.status_feedback.values.is_empty() || manifest.conditions.iter().any(looked);
     // Agents may leave out what is zero, and what others do not report.
     let copies = |wanted: i64, ready: &str, new: &str, all: i64| Copies {
         wanted,
@@ -98,18 +100,20 @@ fn workload(manifest: &ManifestCondition, spec: &ManifestWorkSpec) -> Option<Wor
         }
         ("apps", "DaemonSet") => number("DesiredNumberScheduled")
             .map(|wanted| copies(wanted, "NumberReady", "UpdatedNumberScheduled", wanted)),
-        ("batch", "Job") => {
+        // One that has just begun says nothing of its end.
+        ("batch", "Job") => watched.then(|| {
             let complete = value("JobComplete").and_then(|value| value.field_value.string.as_deref());
-            Some(Copies { wanted: 1, ready: i64::from(complete == Some("True")), renewed: None })
-        }
+            Copies { wanted: 1, ready: i64::from(complete == Some("True")), renewed: None }
+        }),
         _ => return None,
     };
     let place = if meta.namespace.is_empty() { String::new() } else { format!("{}/", meta.namespace) };
-    Some(Workload { name: format!("{} {place}{}", meta.kind, meta.name), copies })
+    Some(Workload { name: format!("{} {place}{}", meta.kind, meta.name), copies, watched })
 }
 
 #[cfg(test)]
 mod tests {
+    use bellwether_api::work::vocabulary::{FEEDBACK_FOUND, FEEDBACK_NOT_FOUND};
     use serde_json::json;
 
     use super::*;
@@ -173,6 +177,33 @@ mod tests {
             }))
             .unwrap();
             assert_eq!(workload(&manifest, &spec).unwrap().copies, wanted, "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_workload_is_watched_when_the_agent_says_that_it_looked_or_what_it_found() {
+        let synced = |reason: &str| json!([{"type": FEEDBACK_SYNCED, "status": "True", "reason": reason, "message": ""}]);
+        let complete = json!([{"name": "JobComplete", "fieldValue": {"type": "String", "string": "True"}}]);
+        let ready = |ready| Some(Copies { wanted: 1, ready, renewed: None });
+        let rows = [
+            ("an agent that reports nothing", json!([]), json!([]), (false, None)),
+            ("nothing is to be reported", synced(NO_FEEDBACK), json!([]), (false, None)),
+            ("it looked, and there was nothing yet", synced(FEEDBACK_NOT_FOUND), json!([]), (true, ready(0))),
+            ("it looked, and it is done", synced(FEEDBACK_FOUND), complete.clone(), (true, ready(1))),
+            ("it says only what it found", json!([]), complete, (true, ready(1))),
+        ];
+        for (sentence, mut conditions, values, wanted) in rows {
+            for condition in conditions.as_array_mut().unwrap() {
+                condition["lastTransitionTime"] = json!("2024-05-01T10:00:00Z");
+            }
+            let manifest = serde_json::from_value(json!({
+                "resourceMeta": {"ordinal": 0, "group": "batch", "kind": "Job", "name": "w"},
+                "statusFeedback": {"values": values},
+                "conditions": conditions,
+            }))
+            .unwrap();
+            let found = workload(&manifest, &ManifestWorkSpec::default()).unwrap();
+            assert_eq!((found.watched, found.copies), wanted, "{sentence}");
         }
     }
 }

@@ -300,7 +300,7 @@ fn every_row_of_the_table_says_what_it_says() {
             catalogue: &catalogue,
             turn: Turn::Come,
             rendering: row.rendering,
-            up: true,
+            coming_up: false,
             running: None,
             strangers: &[],
             refused: None,
@@ -318,7 +318,7 @@ struct Story {
     catalogue: Catalogue,
     status: ManagedClusterAddOnStatus,
     stand: Stand,
-    up: bool,
+    coming_up: bool,
     requested: &'static str,
     turn: Turn,
     deadline: Option<Duration>,
@@ -331,7 +331,7 @@ impl Story {
             catalogue: catalogue(versions),
             status: ManagedClusterAddOnStatus::default(),
             stand: Stand::Missing,
-            up: true,
+            coming_up: false,
             requested: "",
             turn: Turn::Come,
             deadline: None,
@@ -350,7 +350,7 @@ impl Story {
             catalogue: &self.catalogue,
             turn: self.turn.clone(),
             rendering: made(self.stand.clone()),
-            up: self.up,
+            coming_up: self.coming_up,
             running: None,
             strangers: &[],
             refused: None,
@@ -583,7 +583,7 @@ fn what_is_deleted_is_left_as_it_is() {
         catalogue: &story.catalogue,
         turn: Turn::Come,
         rendering: made(Stand::Missing),
-        up: true,
+        coming_up: false,
         running: None,
         strangers: &[],
         refused: None,
@@ -631,6 +631,8 @@ fn what_was_applied_waits_a_while_for_its_workloads() {
         (Some(8), 3, Some(4)),
         (Some(8), 4, None),
         (Some(8), 9, None),
+        // By the clock of whoever began it, that is still to come.
+        (None, -60, None),
     ];
     for (deadline, second, until) in rows {
         let mut story = at_v1();
@@ -638,16 +640,16 @@ fn what_was_applied_waits_a_while_for_its_workloads() {
         let at = |second: i64| begun + SignedDuration::from_secs(second);
         story.deadline = deadline.map(Duration::from_secs);
         story.asks("v2").stands(Stand::Stale).look();
-        story.stands(Stand::Ready).up = false;
+        story.stands(Stand::Ready).coming_up = true;
         story.now = at(second);
         let verdict = story.decided(false);
         let words = if until.is_some() { coming } else { done };
         let row = format!("{deadline:?} {second}");
         assert_eq!((line(&verdict).as_str(), verdict.next), (words, until.map(at)), "{row}");
         assert_eq!(verdict.works, Deed::Bring, "{row}");
-        story.up = true;
+        story.coming_up = false;
         assert_eq!(story.look(), done, "{row}, and is up");
-        story.up = false;
+        story.coming_up = true;
         assert_eq!(story.look(), done, "{row}, and what is done stays done");
     }
 }

@@ -17,7 +17,7 @@ fn what_runs_meanwhile_and_what_is_not_ours_is_said_once() {
             catalogue: &story.catalogue,
             turn: Turn::Come,
             rendering: made(Stand::Stale),
-            up: true,
+            coming_up: false,
             running,
             strangers,
             refused: None,
