@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bellwether_api::addon::vocabulary::{FINALIZER, INSTALLED_BY, UNINSTALL_UNREACHABLE};
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
-use bellwether_api::cluster::vocabulary::{UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
+use bellwether_api::cluster::vocabulary::{AVAILABLE, UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
 use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision};
 use bellwether_runtime::{Agenda, Context, Growth, Part, Rounds, metrics};
 use jiff::Timestamp;
@@ -159,7 +159,7 @@ impl Installer {
 
     fn take_in(&mut self, fact: Option<Fact>) {
         let Some(fact) = fact else { return self.plan_all() };
-        let stirred = self.ground.lock().take_in(fact, self.context.clock.now());
+        let stirred = self.ground.lock().take_in(fact);
         self.plan_soon(stirred);
     }
 
@@ -218,7 +218,7 @@ impl Ground {
     }
 
     /// Takes in what a watch has shown, and says which add-ons that concerns.
-    fn take_in(&mut self, fact: Fact, now: Timestamp) -> BTreeSet<String> {
+    fn take_in(&mut self, fact: Fact) -> BTreeSet<String> {
         match fact {
             Fact::Management(Change::Here(object)) => {
                 let name = object.name_any();
@@ -246,17 +246,8 @@ impl Ground {
                 placement.map(|placement| self.users_of(&placement)).unwrap_or_default()
             }
             Fact::Cluster(Change::Here(object)) => {
-                let name = object.name_any();
-                let before = self.clusters.get(&name).copied();
-                // One that has joined just now has nothing to lose.
-                let has_any = self.addons.values().any(|clusters| clusters.contains_key(&name));
-                let state = match (before, state(&object)) {
-                    (Some(Cluster::OutOfReach), Cluster::Here) if has_any => Cluster::Back(now),
-                    (Some(Cluster::Back(since)), Cluster::Here) => Cluster::Back(since),
-                    (_, state) => state,
-                };
-                self.clusters.insert(name, state);
-                if before == Some(state) { BTreeSet::new() } else { self.all() }
+                let (name, state) = (object.name_any(), state(&object));
+                if self.clusters.insert(name, state) == Some(state) { BTreeSet::new() } else { self.all() }
             }
             Fact::Cluster(Change::Gone((_, name))) => {
                 self.clusters.remove(&name);
@@ -355,7 +346,9 @@ fn state(cluster: &ManagedCluster) -> Cluster {
     } else if cluster.spec.taints.iter().any(|taint| away(&taint.key)) {
         Cluster::OutOfReach
     } else {
-        Cluster::Here
+        let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+        let available = conditions.into_iter().find(|said| said.type_ == AVAILABLE && said.status == "True");
+        Cluster::Here(available.map(|available| available.last_transition_time.0))
     }
 }
 
@@ -365,6 +358,7 @@ fn present(object: &ManagedClusterAddOn) -> Present {
         made_for: annotation(INSTALLED_BY),
         deleting: object.metadata.deletion_timestamp.is_some(),
         goes_when_unreachable: annotation(UNINSTALL_UNREACHABLE).as_deref() == Some("true"),
+        made: object.metadata.creation_timestamp.as_ref().map(|made| made.0),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bellwether_lifecycle::install;
 use bellwether_testkit::{Call, Cluster, Tap, eventually};
 use http::Method;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::fleet::Fleet;
@@ -143,6 +144,25 @@ pub(crate) async fn a_taint_that_was_not_heard_of_yet_counts_all_the_same(hub: &
     });
     fleet.choose("global", &["c2"]).await;
     eventually("somebody asks once more", async || (!tap.is_set()).then_some(())).await;
+    fleet.pass(Duration::from_secs(2)).await;
+    assert_eq!(fleet.holders().await, ["c1", "c2"]);
+    assert_eq!(fleet.addon("c1").await["metadata"]["deletionTimestamp"], json!(null));
+}
+
+pub(crate) async fn who_came_back_is_not_missed_by_a_process_that_did_not_see_it_go(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 3, &["v1"]).await;
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    fleet.until_holders(&["c1", "c2", "c3"]).await;
+    let made: Timestamp =
+        fleet.addon("c1").await["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap();
+    let back = json!({"type": "ManagedClusterConditionAvailable", "status": "True", "reason": "AsTold",
+        "message": "", "lastTransitionTime": made + SignedDuration::from_secs(1)});
+    let said = json!({"status": {"conditions": [back]}});
+    hub.merge(format!("{}/status", fleet.cluster_path("c1")), &said).await.expect(200);
+    fleet.choose("global", &["c2"]).await;
+    fleet.start();
+    // c3 was there all the time, and was not chosen for as long.
+    fleet.until_holders(&["c1", "c2"]).await;
     fleet.pass(Duration::from_secs(2)).await;
     assert_eq!(fleet.holders().await, ["c1", "c2"]);
     assert_eq!(fleet.addon("c1").await["metadata"]["deletionTimestamp"], json!(null));
