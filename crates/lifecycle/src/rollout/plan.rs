@@ -12,6 +12,10 @@ use crate::addon::decide::progress::Turn;
 /// How many names stand in a message.
 const NAMED: usize = 3;
 
+/// For how long a cluster that was well may be unwell without having failed, when its deadline is long past: a copy that is
+/// moved to another node is no failure. It is short, as one that comes and goes would never fail otherwise.
+const WEAKNESS: Duration = Duration::from_secs(60);
+
 /// How a rollout says that it goes on no more.
 const STOPPED: &str = "it has stopped";
 
@@ -46,8 +50,10 @@ pub enum State {
     Changing(Timestamp),
     /// All was done, and it lacks what success needs.
     Unproven {
-        /// Since when.
+        /// Since when all was done.
         since: Timestamp,
+        /// Since when it lacks that: it may have had it before.
+        unwell: Timestamp,
         /// What it lacks.
         lacks: String,
     },
@@ -157,13 +163,22 @@ pub fn plan(
 /// A cluster that is not through in time has failed, whether its status says so already or not: two that began together
 /// also fail together.
 fn overdue(member: &Member, deadline: Option<Duration>, now: Timestamp) -> Member {
-    let late = match (&member.state, deadline) {
-        (State::Changing(since) | State::Unproven { since, .. }, Some(deadline)) => {
-            later(*since, deadline) <= now
-        }
-        _ => false,
-    };
+    let late = patience(&member.state, deadline, now).is_some_and(|end| end <= now);
     if late { Member { state: State::TimedOut, ..member.clone() } } else { member.clone() }
+}
+
+/// Until when a cluster has time; nothing, if it is not on its way, or has all the time there is.
+fn patience(state: &State, deadline: Option<Duration>, now: Timestamp) -> Option<Timestamp> {
+    let deadline = deadline?;
+    match state {
+        State::Changing(since) => Some(later(*since, deadline)),
+        // The cluster may say since when, by its own clock.
+        State::Unproven { since, unwell, .. } if *unwell <= now => {
+            Some(later(*since, deadline).max(later(*unwell, deadline.min(WEAKNESS))))
+        }
+        State::Unproven { since, .. } => Some(later(*since, deadline)),
+        _ => None,
+    }
 }
 
 struct Planning {
@@ -363,10 +378,7 @@ impl Planning {
     fn changes_with_time(&mut self, strategy: &Strategy, members: &[&Member]) {
         let ends = members.iter().filter_map(|member| match member.state {
             State::Done(since) => after(since, strategy),
-            State::Changing(since) | State::Unproven { since, .. } => {
-                strategy.deadline.map(|deadline| later(since, deadline))
-            }
-            _ => None,
+            _ => patience(&member.state, strategy.deadline, self.now),
         });
         self.plan.next = ends.filter(|end| *end > self.now).min();
     }

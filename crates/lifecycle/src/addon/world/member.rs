@@ -179,7 +179,7 @@ pub fn state_of(
 
 /// Whether all is as the strategy wants it, and since when.
 fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, applied: Timestamp) -> State {
-    let lacks = |since: Timestamp, lacks: String| State::Unproven { since, lacks };
+    let lacks = |unwell: Timestamp, lacks: String| State::Unproven { since: applied, unwell, lacks };
     let wanted: &[(&str, &str)] = match criteria {
         SuccessCriteria::Applied => &[],
         SuccessCriteria::WorkloadAvailable => &[(AVAILABLE, "True")],
@@ -193,9 +193,8 @@ fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, 
             said => {
                 let words =
                     said.map_or("not said".to_owned(), |said| format!("{}/{}", said.status, said.reason));
-                // One that was well, and is not just now, has as much time as one that never was.
-                let since = said.map_or(applied, |said| applied.max(said.last_transition_time.0));
-                return lacks(since, format!("{type_} is {words}"));
+                let unwell = said.map_or(applied, |said| applied.max(said.last_transition_time.0));
+                return lacks(unwell, format!("{type_} is {words}"));
             }
         }
     }
@@ -204,11 +203,11 @@ fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, 
         // back.
         let heard = find(conditions, HEARTBEAT).and_then(|said| said.observed_generation);
         if heard != Some(generation) {
-            return lacks(since, "no heartbeat since it was applied".to_owned());
+            return lacks(applied, "no heartbeat since it was applied".to_owned());
         }
         if let Some(wrong) = find(conditions, DEGRADED).filter(|wrong| wrong.status == "True") {
-            let since = since.max(wrong.last_transition_time.0);
-            return lacks(since, format!("{DEGRADED} is True/{}", wrong.reason));
+            let unwell = since.max(wrong.last_transition_time.0);
+            return lacks(unwell, format!("{DEGRADED} is True/{}", wrong.reason));
         }
     }
     State::Done(since)
@@ -254,13 +253,13 @@ mod tests {
                 "heard before",
                 Healthy,
                 vec![up.clone(), beats(None)],
-                Err((20, "no heartbeat since it was applied")),
+                Err((10, "no heartbeat since it was applied")),
             ),
             (
                 "heard of another generation",
                 Healthy,
                 vec![up.clone(), beats(Some(1))],
-                Err((20, "no heartbeat since it was applied")),
+                Err((10, "no heartbeat since it was applied")),
             ),
             ("never heard", Healthy, vec![up.clone()], Err((10, "Heartbeat is not said"))),
             ("silent", Healthy, vec![up.clone(), silent], Err((30, "Heartbeat is Unknown/R"))),
@@ -269,7 +268,9 @@ mod tests {
         for (sentence, criteria, conditions, wanted) in rows {
             let wanted = match wanted {
                 Ok(second) => State::Done(at(second)),
-                Err((since, lacks)) => State::Unproven { since: at(since), lacks: lacks.to_owned() },
+                Err((unwell, lacks)) => {
+                    State::Unproven { since: at(10), unwell: at(unwell), lacks: lacks.to_owned() }
+                }
             };
             assert_eq!(proven(criteria, &conditions, 2, at(10)), wanted, "{sentence}");
         }

@@ -36,7 +36,11 @@ fn members(states: &str) -> Vec<Member> {
         b'w' => State::Waiting,
         b'x' => State::Diverted,
         b'c' => State::Changing(ago(1)),
-        b'u' => State::Unproven { since: ago(1), lacks: "it has not said that it is alive".to_owned() },
+        b'u' => State::Unproven {
+            since: ago(1),
+            unwell: ago(1),
+            lacks: "it has not said that it is alive".to_owned(),
+        },
         b'd' => State::Done(ago(3600)),
         b'n' => State::Done(ago(1)),
         b'f' => State::Failed,
@@ -324,6 +328,31 @@ fn who_is_not_proven_in_time_has_failed() {
     let hasty = Strategy { deadline: Some(Duration::from_secs(1)), ..at_a_time(1) };
     let found = run(&hasty, "u w");
     assert_eq!((found.counts.timed_out, begins(&found).len()), (1, 0));
+}
+
+#[test]
+fn who_was_well_may_be_unwell_for_a_moment() {
+    // How many seconds ago all was done, and how many ago it was last well; the deadline; until when it has time, from now.
+    let rows = [
+        ("it never was well", 100, 100, 600, Some(500)),
+        ("it never was well, and has had its time", 600, 600, 600, None),
+        ("it was well until now", 3600, 0, 600, Some(60)),
+        ("it was well until a moment ago", 3600, 59, 600, Some(1)),
+        ("it was well, and that is too long ago", 3600, 60, 600, None),
+        ("it comes and goes, within its time", 100, 10, 600, Some(500)),
+        ("it comes and goes, at the end of its time", 590, 10, 600, Some(50)),
+        ("nobody is given more time than the deadline", 3600, 0, 5, Some(5)),
+        ("by its own clock that is still to come", 3600, -1800, 600, None),
+        ("by its own clock that is still to come, within its time", 100, -1800, 600, Some(500)),
+    ];
+    for (sentence, done, unwell, deadline, left) in rows {
+        let state = State::Unproven { since: ago(done), unwell: ago(unwell), lacks: "x".to_owned() };
+        let [first, second] = <[Member; 2]>::try_from(members("w w")).unwrap();
+        let strategy = Ok(Strategy { deadline: Some(Duration::from_secs(deadline)), ..at_a_time(1) });
+        let plan = plan(&strategy, &[Member { state, ..first }, second], Share::Percent(100), now());
+        let late = usize::from(left.is_none());
+        assert_eq!((plan.counts.timed_out, plan.next), (late, left.map(|left| ago(-left))), "{sentence}");
+    }
 }
 
 #[test]
