@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bellwether_api::addon::vocabulary::NAME_LABEL;
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn, ManagedClusterAddOnStatus};
 use bellwether_api::work::{DeleteOption, ManifestWork};
 use bellwether_clock::Clock;
@@ -142,6 +143,10 @@ impl Visitor {
     async fn write(&self, key: &Key, write: WorkWrite) -> Result<(), VisitError> {
         let works: Api<ManifestWork> = Api::namespaced(self.client.clone(), &key.cluster);
         let name = write.name();
+        let known = match &write {
+            WorkWrite::Replace(work) => work.uid(),
+            WorkWrite::Create(_) | WorkWrite::Delete { .. } => None,
+        };
         let written = match write {
             WorkWrite::Create(work) => {
                 works
@@ -168,30 +173,31 @@ impl Visitor {
                 works.patch(&work.name_any(), &by_us(), &Patch::Merge(patch)).await
             }
             WorkWrite::Delete { name, uid } => {
-                let preconditions = Some(Preconditions { uid: Some(uid), resource_version: None });
+                let preconditions = Some(Preconditions { uid: Some(uid.clone()), resource_version: None });
                 let gone =
                     works.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await;
-                return match gone {
-                    Ok(gone) => {
-                        if let Some(going) = gone.left() {
-                            self.take_in(going, |world, going| {
-                                world.deploy(&key.cluster, &name, Work::of(&going))
-                            });
-                        }
-                        Ok(())
-                    }
-                    Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-                    Err(error) => Err(failed("deleting a work of", key, error)),
+                // Where nobody holds it, it is gone at once.
+                let going = match gone {
+                    Ok(gone) => gone.left(),
+                    Err(kube::Error::Api(status)) if status.is_not_found() => None,
+                    Err(error) => return Err(failed("deleting a work of", key, error)),
                 };
+                match going {
+                    Some(going) => self.deployed(key, &name, going),
+                    None => self.world.lock().vanish(&key.cluster, &name, &uid),
+                }
+                return Ok(());
             }
         };
         let written = match written {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                // One that has lost its label is not watched.
-                let found = works.get(&name).await;
-                let found = found.map_err(|error| failed("reading a work of", key, error))?;
-                self.world.lock().deploy(&key.cluster, &name, Work::of(&found));
-                found
+                return self.came_upon(key, &works, &name).await;
+            }
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+                if let Some(uid) = known {
+                    self.look_again(key, &works, &name, &uid).await?;
+                }
+                return Err(failed("writing a work of", key, kube::Error::Api(status)));
             }
             Err(kube::Error::Api(status)) if is_refusal(status.code) => {
                 let why = format!("work {name} was refused: {}", status.message);
@@ -201,7 +207,39 @@ impl Visitor {
             written => written.map_err(|error| failed("writing a work of", key, error))?,
         };
         self.world.lock().refuse(key, None);
-        self.take_in(written, |world, written| world.deploy(&key.cluster, &name, Work::of(&written)));
+        self.deployed(key, &name, written);
+        Ok(())
+    }
+
+    fn deployed(&self, key: &Key, name: &str, work: ManifestWork) {
+        self.take_in(work, |world, work| world.deploy(&key.cluster, name, Work::of(&work)));
+    }
+
+    /// A work that was to be made is there, and was not known. One that has lost its label is not watched, and has to be
+    /// taken in by hand; of all others the watch tells. **One that goes is never taken in**, as nobody would say that it is
+    /// gone.
+    async fn came_upon(&self, key: &Key, works: &Api<ManifestWork>, name: &str) -> Result<(), VisitError> {
+        let found = works.get(name).await.map_err(|error| failed("reading a work of", key, error))?;
+        if found.labels().contains_key(NAME_LABEL) || found.metadata.deletion_timestamp.is_some() {
+            return Err(VisitError::Outdated(format!("work {name} of {key}")));
+        }
+        self.world.lock().deploy(&key.cluster, name, Work::of(&found));
+        Ok(())
+    }
+
+    /// A work is another than the one that was judged, or gone; it may be one that is not watched.
+    async fn look_again(
+        &self,
+        key: &Key,
+        works: &Api<ManifestWork>,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), VisitError> {
+        let found = works.get_opt(name).await.map_err(|error| failed("reading a work of", key, error))?;
+        match found {
+            Some(found) if found.metadata.uid.as_deref() == Some(uid) => self.deployed(key, name, found),
+            _ => self.world.lock().vanish(&key.cluster, name, uid),
+        }
         Ok(())
     }
 

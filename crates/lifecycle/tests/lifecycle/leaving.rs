@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bellwether_testkit::Cluster;
+use bellwether_testkit::{Cluster, Sent, eventually};
+use http::Method;
 use serde_json::json;
 
 use crate::fleet::{Fleet, Manner};
@@ -25,6 +26,22 @@ pub(crate) async fn an_add_on_goes_when_its_works_are_gone(hub: &Cluster) {
     fleet.wake();
     fleet.until_gone(fleet.path("c1")).await;
     hub.get(fleet.work_path("c1", 0)).await.expect(404);
+}
+
+pub(crate) async fn a_work_that_no_agent_holds_is_deleted_once(hub: &Cluster) {
+    let fleet = Fleet::new(hub, 1, &["v1"]).await;
+    fleet.behaves("c1", Manner::Silent);
+    fleet.place(json!([fleet.placed("global", "v1")])).await;
+    eventually("there is a work", async || {
+        fleet.work("c1").await["metadata"]["uid"].is_string().then_some(())
+    })
+    .await;
+    let tap = fleet.start();
+    hub.delete(fleet.management_path()).await.expect(200);
+    fleet.until_gone(fleet.path("c1")).await;
+    let deleted = |sent: &Sent| sent.method == Method::DELETE && sent.path.contains("/manifestworks/");
+    let writes = tap.writes();
+    assert_eq!(writes.iter().filter(|sent| deleted(sent)).count(), 1, "{writes:#?}");
 }
 
 pub(crate) async fn an_add_on_as_a_whole_takes_all_with_it(hub: &Cluster) {

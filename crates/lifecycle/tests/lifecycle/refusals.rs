@@ -5,9 +5,10 @@ use std::time::Duration;
 use bellwether_lifecycle::addon;
 use bellwether_testkit::rights::Refusals;
 use bellwether_testkit::{Call, Cluster, eventually};
+use http::Method;
 use serde_json::{Value, json};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Manner};
 use crate::rollouts::at_v1;
 
 const DONE: &str = "False/Succeed: install completed with no errors.";
@@ -125,4 +126,48 @@ pub(crate) async fn a_work_that_lost_its_label_gets_it_back(hub: &Cluster) {
     .await;
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
     assert_eq!(fleet.work("c1").await["metadata"]["uid"], uid, "it is the same one");
+}
+
+pub(crate) async fn a_work_that_lost_its_label_and_changes_meanwhile_gets_it_back(hub: &Cluster) {
+    let fleet = at_v1(hub, 1).await;
+    let tap = fleet.start();
+    fleet.pass(Duration::from_secs(1)).await;
+    let (other, path) = (hub.client(), fleet.work_path("c1", 0));
+    tap.before(Method::PATCH, "/manifestworks/", move || async move {
+        let request = http::Request::patch(path)
+            .header("content-type", "application/merge-patch+json")
+            .body(json!({"metadata": {"annotations": {"changed": "meanwhile"}}}).to_string().into_bytes())
+            .unwrap();
+        other.request::<Value>(request).await.unwrap();
+    });
+    hub.merge(fleet.work_path("c1", 0), &json!({"metadata": {"labels": {LABEL: null}}})).await.expect(200);
+    eventually("it is labelled", async || {
+        (fleet.work("c1").await["metadata"]["labels"][LABEL] == fleet.addon.as_str()).then_some(())
+    })
+    .await;
+    assert!(!tap.is_set());
+    fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
+}
+
+pub(crate) async fn a_work_that_goes_without_its_label_is_made_anew(hub: &Cluster) {
+    let fleet = at_v1(hub, 1).await;
+    let uid = fleet.work("c1").await["metadata"]["uid"].clone();
+    fleet.behaves("c1", Manner::Silent);
+    let tap = fleet.start();
+    fleet.pass(Duration::from_secs(1)).await;
+    hub.delete(fleet.work_path("c1", 0)).await.expect(200);
+    hub.merge(fleet.work_path("c1", 0), &json!({"metadata": {"labels": {LABEL: null}}})).await.expect(200);
+    eventually("it is to be made, and is still there", async || {
+        tap.writes().iter().any(|sent| sent.method == Method::POST).then_some(())
+    })
+    .await;
+    fleet.pass(Duration::from_secs(1)).await;
+    fleet.behaves("c1", Manner::Well);
+    fleet.wake();
+    eventually("there is another", async || {
+        let found = fleet.work("c1").await["metadata"]["uid"].clone();
+        (found.is_string() && found != uid).then_some(())
+    })
+    .await;
+    fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
 }

@@ -338,6 +338,14 @@ impl World {
         }
     }
 
+    /// A work is gone, by the answer to a write; another may have its name already.
+    pub fn vanish(&mut self, cluster: &str, name: &str, uid: &str) {
+        let is_that = |works: &BTreeMap<String, Work>| works.get(name).is_some_and(|work| work.uid == uid);
+        if self.works.get(cluster).is_some_and(is_that) {
+            self.undeploy(cluster, name);
+        }
+    }
+
     /// A write that begins a change is under way: until it is answered, its cluster counts as one that changes.
     pub fn begins(&mut self, key: &Key, now: Timestamp) {
         self.begun.insert(key.clone(), now);
