@@ -69,8 +69,9 @@ impl Owner {
 }
 
 /// What becomes of an object when its work is deleted, by what is there before it is written. A namespace that no work
-/// owns stays: to delete it would be to delete all that others have in it. The owner tells that exactly, as what a work
-/// makes has it from its first moment on: a namespace without one was there before, or was let go.
+/// owns stays: to delete it would be to delete all that others have in it. The owner tells that, as what a work makes has
+/// it from its first moment on: a namespace without one was there before, or was let go. Only one that somebody makes
+/// between this look and the write, which is the next thing to happen, is taken for ours.
 pub(crate) fn fate_of(id: &ObjectId, live: Option<&Value>, asked: Fate) -> Fate {
     let is_namespace = id.group.is_empty() && id.resource == "namespaces";
     let is_foreign = live.is_some_and(|live| !references(live).iter().any(is_work));
