@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bellwether_api::addon::vocabulary::{FINALIZER, INSTALLED_BY, UNINSTALL_UNREACHABLE};
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
-use bellwether_api::cluster::vocabulary::{AVAILABLE, UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
+use bellwether_api::cluster::vocabulary::{AVAILABLE, JOINED, UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
 use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision};
 use bellwether_runtime::{Agenda, Context, Growth, Part, Rounds, metrics};
 use jiff::Timestamp;
@@ -347,8 +347,15 @@ fn state(cluster: &ManagedCluster) -> Cluster {
         Cluster::OutOfReach
     } else {
         let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-        let available = conditions.into_iter().find(|said| said.type_ == AVAILABLE && said.status == "True");
-        Cluster::Here(available.map(|available| available.last_transition_time.0))
+        let since = |type_: &str| {
+            let found = conditions.clone().find(|said| said.type_ == type_ && said.status == "True");
+            found.map(|found| found.last_transition_time.0)
+        };
+        // An agent says both together when it is first heard of, and that it has joined is so ever after.
+        match (since(JOINED), since(AVAILABLE)) {
+            (Some(joined), Some(available)) if joined < available => Cluster::Back(available),
+            _ => Cluster::Here,
+        }
     }
 }
 
@@ -358,7 +365,6 @@ fn present(object: &ManagedClusterAddOn) -> Present {
         made_for: annotation(INSTALLED_BY),
         deleting: object.metadata.deletion_timestamp.is_some(),
         goes_when_unreachable: annotation(UNINSTALL_UNREACHABLE).as_deref() == Some("true"),
-        made: object.metadata.creation_timestamp.as_ref().map(|made| made.0),
     }
 }
 

@@ -27,8 +27,10 @@ pub enum Choice {
 /// A cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cluster {
-    /// It is there, and may have add-ons; since then, where that is known.
-    Here(Option<Timestamp>),
+    /// It is there, and may have add-ons.
+    Here,
+    /// It is there again since then, after it was out of reach.
+    Back(Timestamp),
     /// It is there and out of reach, for which placements may have dropped it.
     OutOfReach,
     /// It is being deleted.
@@ -44,8 +46,6 @@ pub struct Present {
     pub deleting: bool,
     /// Whether it goes also where its cluster is out of reach.
     pub goes_when_unreachable: bool,
-    /// When it was made.
-    pub made: Option<Timestamp>,
 }
 
 /// What a ManagedClusterAddOn should ask for.
@@ -133,7 +133,7 @@ fn by_placements(observed: &Observed<'_>, strategy: &InstallStrategy) -> Plan {
         }
         let theirs = present.is_some_and(|present| present.made_for.is_none());
         let goes = present.is_some_and(|present| present.deleting);
-        if theirs || goes || !matches!(state, Some(Cluster::Here(_) | Cluster::OutOfReach)) {
+        if theirs || goes || !matches!(state, Some(Cluster::Here | Cluster::Back(_) | Cluster::OutOfReach)) {
             continue;
         }
         if let Assignment::Certain(placement) = assignment {
@@ -164,10 +164,12 @@ impl Plan {
         }
         let since = observed.absent.get(cluster).copied().unwrap_or(observed.now);
         let mut end = later(since, ABSENCE);
-        if let Some(Cluster::Here(Some(here))) = observed.clusters.get(cluster) {
-            // Add-ons that are older were there before it went away.
-            let is_back = present.made.is_some_and(|made| made < *here);
-            end = if is_back { end.max(later(*here, RETURN)) } else { end };
+        if let Some(Cluster::Back(back)) = observed.clusters.get(cluster) {
+            // It says so by its own clock, which may be far off.
+            let end_of_return = later(*back, RETURN);
+            if end_of_return <= later(observed.now, RETURN * 2) {
+                end = end.max(end_of_return);
+            }
         }
         self.absent.insert(cluster.to_owned(), since);
         if end <= observed.now {

@@ -153,15 +153,23 @@ pub(crate) async fn who_came_back_is_not_missed_by_a_process_that_did_not_see_it
     let fleet = Fleet::new(hub, 3, &["v1"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_holders(&["c1", "c2", "c3"]).await;
-    let made: Timestamp =
+    let now: Timestamp =
         fleet.addon("c1").await["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap();
-    let back = json!({"type": "ManagedClusterConditionAvailable", "status": "True", "reason": "AsTold",
-        "message": "", "lastTransitionTime": made + SignedDuration::from_secs(1)});
-    let said = json!({"status": {"conditions": [back]}});
+    let since = |type_: &str, ago: i64| {
+        json!({"type": type_, "status": "True", "reason": "AsTold", "message": "",
+            "lastTransitionTime": now - SignedDuration::from_secs(ago)})
+    };
+    let said = |joined: i64, available: i64| {
+        let conditions =
+            [since("ManagedClusterJoined", joined), since("ManagedClusterConditionAvailable", available)];
+        json!({"status": {"conditions": conditions}})
+    };
+    hub.merge(format!("{}/status", fleet.cluster_path("c3")), &said(0, 0)).await.expect(200);
+    let said = said(3600, 0);
     hub.merge(format!("{}/status", fleet.cluster_path("c1")), &said).await.expect(200);
     fleet.choose("global", &["c2"]).await;
     fleet.start();
-    // c3 was there all the time, and was not chosen for as long.
+    // c3 has joined just now, and was never away.
     fleet.until_holders(&["c1", "c2"]).await;
     fleet.pass(Duration::from_secs(2)).await;
     assert_eq!(fleet.holders().await, ["c1", "c2"]);

@@ -26,12 +26,7 @@ fn complete(clusters: &[&str]) -> Choice {
 }
 
 fn ours() -> Present {
-    Present {
-        made_for: Some("default/global".to_owned()),
-        deleting: false,
-        goes_when_unreachable: false,
-        made: Some(now() - SignedDuration::from_secs(1000)),
-    }
+    Present { made_for: Some("default/global".to_owned()), deleting: false, goes_when_unreachable: false }
 }
 
 struct Scene {
@@ -48,7 +43,7 @@ impl Scene {
         Self {
             strategy: Some(strategy("Placements")),
             choices: choices.to_vec(),
-            clusters: ["c1", "c2", "c3"].map(|name| (name.to_owned(), Cluster::Here(None))).into(),
+            clusters: ["c1", "c2", "c3"].map(|name| (name.to_owned(), Cluster::Here)).into(),
             present: present.iter().map(|name| ((*name).to_owned(), ours())).collect(),
             absent: HashMap::new(),
         }
@@ -201,14 +196,15 @@ fn absence_counts_from_when_it_was_first_seen_and_ends_with_a_return() {
 
 #[test]
 fn who_came_back_is_not_missed_before_its_placements_had_time_to_hear_of_it() {
-    let since = |seconds: i64| Cluster::Here(Some(now() - SignedDuration::from_secs(seconds)));
+    let back = |seconds: i64| Cluster::Back(now() - SignedDuration::from_secs(seconds));
     // After how many seconds of absence its add-on goes.
     let rows = [
-        ("nobody says since when it is there", Cluster::Here(None), 10),
-        ("it came before its add-on", since(1000), 10),
-        ("it came back just now", since(0), 300),
-        ("it came back a while ago", since(200), 100),
-        ("it came back long ago", since(299), 10),
+        ("it was never away", Cluster::Here, 10),
+        ("it came back just now", back(0), 300),
+        ("it came back a while ago", back(200), 100),
+        ("it came back long ago", back(299), 10),
+        ("its clock is ahead", back(-60), 360),
+        ("its clock is far ahead", back(-3600), 10),
     ];
     for (sentence, cluster, wanted) in rows {
         let mut scene = Scene::of([complete(&["c1", "c2"]), complete(&[])], &["c1", "c2", "c3"]);
