@@ -1,5 +1,5 @@
 //! Watches the hub, has the world judge what stirs, and sends visits that write. An add-on as a whole is planned a moment
-//! after something stirred, so that a thousand clusters that answer together are one plan and not a thousand.
+//! after something stirred.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::visit::{VisitError, Visitor};
 use super::world::{Key, Work, World};
+use crate::planning::Planning;
 use crate::watching::{Change, Watches};
 
 /// The name of the controller, in logs, health and metrics, and as an identity.
@@ -27,8 +28,6 @@ pub const NAME: &str = "addon-lifecycle-controller";
 const AT_ONCE: usize = 32;
 /// How long to leave an object alone after a visit failed.
 const RETRY: Growth = Growth { first: Duration::from_millis(100), most: Duration::from_secs(30) };
-/// How long an add-on as a whole waits after something stirred.
-const PLANNING: Duration = Duration::from_millis(20);
 /// How many works are read together: one may have hundreds of kilobytes.
 const WORKS: u32 = 100;
 /// How long the status of an add-on as a whole waits for more to say.
@@ -72,7 +71,7 @@ struct Lifecycle {
     visitor: Arc<Visitor>,
     rounds: Rounds<Errand, Result<Option<Timestamp>, VisitError>>,
     /// Add-ons as a whole that have to be planned, and those whose status has to be written.
-    plans: Agenda<Arc<str>>,
+    plans: Planning<Arc<str>>,
     summaries: Agenda<Arc<str>>,
     counts: metrics::Counts,
     leads: bool,
@@ -104,7 +103,7 @@ impl Lifecycle {
             world,
             watches,
             rounds: Rounds::new(AT_ONCE, RETRY),
-            plans: Agenda::default(),
+            plans: Planning::default(),
             summaries: Agenda::default(),
             counts,
             leads: false,
@@ -144,7 +143,7 @@ impl Lifecycle {
 
     fn look_at_all(&mut self) {
         let all = self.world.lock().all();
-        all.addons.into_iter().for_each(|addon| self.plan_soon(addon));
+        all.addons.into_iter().for_each(|addon| self.plans.soon(addon));
         all.keys.into_iter().for_each(|key| self.rounds.visit(Errand::Addon(key)));
     }
 
@@ -186,7 +185,7 @@ impl Lifecycle {
             return;
         }
         stir.keys.into_iter().for_each(|key| self.rounds.visit(Errand::Addon(key)));
-        stir.addons.into_iter().for_each(|addon| self.plan_soon(addon));
+        stir.addons.into_iter().for_each(|addon| self.plans.soon(addon));
         let (visitor, counts) = (&self.visitor, &self.counts);
         self.rounds.begin(|errand| {
             let (visitor, counts, begun) = (visitor.clone(), counts.clone(), Instant::now());
@@ -198,19 +197,16 @@ impl Lifecycle {
         });
     }
 
-    fn plan_soon(&mut self, addon: Arc<str>) {
-        // A soak or a deadline may be hours away, and is no reason to wait with this.
-        self.plans.sooner(addon, Instant::now() + PLANNING);
-    }
-
     fn plan(&mut self, addon: Arc<str>) {
         if !self.leads || !self.watches.complete() {
             return;
         }
+        let begun = Instant::now();
         let next = self.world.lock().plan(&addon, self.context.clock.now());
+        self.plans.planned(begun);
         self.summaries.sooner(addon.clone(), Instant::now() + SUMMARY);
         if let Some(next) = next {
-            self.plans.set(addon, self.instant_of(next));
+            self.plans.at(addon, self.instant_of(next));
         }
     }
 

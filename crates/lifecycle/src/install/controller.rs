@@ -9,7 +9,7 @@ use bellwether_api::addon::vocabulary::{FINALIZER, INSTALLED_BY, UNINSTALL_UNREA
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
 use bellwether_api::cluster::vocabulary::{AVAILABLE, JOINED, UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
 use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision};
-use bellwether_runtime::{Agenda, Context, Growth, Part, Rounds, metrics};
+use bellwether_runtime::{Context, Growth, Part, Rounds, metrics};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
@@ -23,6 +23,7 @@ use super::decide::{Act, Choice, Cluster, Observed, Present, Wish, decide};
 use super::{FIELD_MANAGER, Field, is_set_by_others, is_shared};
 use crate::addon::world::Key;
 use crate::placement::{Decided, KnownPlacements};
+use crate::planning::Planning;
 use crate::watching::{Change, Named, Watches};
 
 /// The name of the controller, in logs, health and metrics, and as an identity.
@@ -31,8 +32,6 @@ pub const NAME: &str = FIELD_MANAGER;
 const AT_ONCE: usize = 32;
 /// How long to leave an object alone after a visit failed.
 const RETRY: Growth = Growth { first: Duration::from_millis(100), most: Duration::from_secs(30) };
-/// How long an add-on waits for more to happen before it is planned.
-const PLANNING: Duration = Duration::from_millis(20);
 /// How long the API may take for one visit.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -90,7 +89,7 @@ struct Installer {
     ground: Arc<Mutex<Ground>>,
     watches: Watches<Fact>,
     rounds: Rounds<Key, Result<(), VisitError>>,
-    plans: Agenda<String>,
+    plans: Planning<String>,
     counts: metrics::Counts,
     leads: bool,
     fails: bool,
@@ -112,7 +111,7 @@ impl Installer {
             ground: Arc::default(),
             watches,
             rounds: Rounds::new(AT_ONCE, RETRY),
-            plans: Agenda::default(),
+            plans: Planning::default(),
             counts,
             leads: false,
             fails: false,
@@ -148,19 +147,13 @@ impl Installer {
 
     fn plan_all(&mut self) {
         let addons = self.ground.lock().all();
-        self.plan_soon(addons);
-    }
-
-    fn plan_soon(&mut self, addons: impl IntoIterator<Item = String>) {
-        for addon in addons {
-            self.plans.sooner(addon, Instant::now() + PLANNING);
-        }
+        addons.into_iter().for_each(|addon| self.plans.soon(addon));
     }
 
     fn take_in(&mut self, fact: Option<Fact>) {
         let Some(fact) = fact else { return self.plan_all() };
         let stirred = self.ground.lock().take_in(fact);
-        self.plan_soon(stirred);
+        stirred.into_iter().for_each(|addon| self.plans.soon(addon));
     }
 
     fn plan(&mut self, addon: &str) {
@@ -168,11 +161,13 @@ impl Installer {
             return;
         }
         let now = self.context.clock.now();
+        let begun = Instant::now();
         let (keys, next) = self.ground.lock().plan(addon, now);
+        self.plans.planned(begun);
         keys.into_iter().for_each(|key| self.rounds.visit(key));
         if let Some(next) = next {
             let left = Duration::try_from(next.duration_since(now)).unwrap_or_default();
-            self.plans.set(addon.to_owned(), Instant::now() + left);
+            self.plans.at(addon.to_owned(), Instant::now() + left);
         }
     }
 

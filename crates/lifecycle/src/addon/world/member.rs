@@ -68,10 +68,10 @@ impl World {
         if !is_placed(object) || is_overridden(object) {
             return State::Apart;
         }
-        let status = object.status.clone().unwrap_or_default();
+        let begun_with = object.status.as_ref().map(|status| status.config_references.as_slice());
         let version = wanted(&object.spec.install_version, &management.catalogue);
         let same_configs = match self.configs_of(management, object) {
-            Ok(configs) => configs.are_those_of(&status.config_references),
+            Ok(configs) => configs.are_those_of(begun_with.unwrap_or_default()),
             // What cannot be read has not been begun, or has failed for that.
             Err(_) => true,
         };
