@@ -182,6 +182,8 @@ async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Contend
             "--disable-admission-plugins=ServiceAccount".to_owned(),
             format!("--audit-policy-file={}", at("audit.yaml")),
             format!("--audit-log-path={}", at("audit.log")),
+            // In megabytes: it is read as one file.
+            "--audit-log-maxsize=100000".to_owned(),
         ],
         dir.path(),
     )?;

@@ -1,17 +1,21 @@
 //! What somebody has written, by the lines of an audit log.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
-use std::path::PathBuf;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
-/// An audit log that is read on from where it was read to.
+/// An audit log that is read on from where it was read to, also when it is put aside meanwhile, as `audit.log.1` and so on.
 pub(super) struct Audit {
     path: PathBuf,
     user: &'static str,
-    read_to: u64,
+    /// The file that was read last.
+    file: Option<BufReader<File>>,
+    /// The beginning of a line whose rest comes later.
+    line: String,
 }
 
 /// What was written.
@@ -50,26 +54,57 @@ struct Answer {
 
 impl Audit {
     pub(super) fn new(path: PathBuf, user: &'static str) -> Self {
-        Self { path, user, read_to: 0 }
+        Self { path, user, file: None, line: String::new() }
     }
 
     /// What was written since the last call.
     pub(super) fn read(&mut self) -> anyhow::Result<Writes> {
-        let mut file = File::open(&self.path)
-            .with_context(|| format!("cannot read the audit log {}", self.path.display()))?;
-        file.seek(SeekFrom::Start(self.read_to))?;
-        let (mut file, mut line, mut writes) = (BufReader::new(file), String::new(), Writes::default());
+        let mut writes = Writes::default();
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => open(&self.path)?,
+        };
         loop {
-            line.clear();
-            self.read_to += file.read_line(&mut line)? as u64;
-            if !line.ends_with('\n') {
-                // The rest of it comes later.
-                self.read_to -= line.len() as u64;
-                return Ok(writes);
+            // Whoever puts it aside writes no more to it after that, so this is looked at first.
+            let next = self.after(file.get_ref())?;
+            self.read_on(&mut file, &mut writes)?;
+            match next {
+                Some(next) => file = next,
+                None => break,
             }
-            let line: Line = serde_json::from_str(&line).context("a line of the audit log makes no sense")?;
-            self.count(&line, &mut writes);
         }
+        self.file = Some(file);
+        Ok(writes)
+    }
+
+    /// The file that follows one; nothing, if that is the last.
+    fn after(&self, file: &File) -> anyhow::Result<Option<BufReader<File>>> {
+        let this = file.metadata()?.ino();
+        let mut newer = self.path.clone();
+        for number in 1.. {
+            let found = std::fs::metadata(&newer).with_context(|| {
+                format!("{} was put aside, and cannot be found any more", self.path.display())
+            })?;
+            if found.ino() == this {
+                break;
+            }
+            let older = PathBuf::from(format!("{}.{number}", self.path.display()));
+            if std::fs::metadata(&older).is_ok_and(|older| older.ino() == this) {
+                return open(&newer).map(Some);
+            }
+            newer = older;
+        }
+        Ok(None)
+    }
+
+    fn read_on(&mut self, file: &mut BufReader<File>, writes: &mut Writes) -> anyhow::Result<()> {
+        while file.read_line(&mut self.line)? > 0 && self.line.ends_with('\n') {
+            let line: Line =
+                serde_json::from_str(&self.line).context("a line of the audit log makes no sense")?;
+            self.count(&line, writes);
+            self.line.clear();
+        }
+        Ok(())
     }
 
     fn count(&self, line: &Line, writes: &mut Writes) {
@@ -85,21 +120,27 @@ impl Audit {
     }
 }
 
+fn open(path: &Path) -> anyhow::Result<BufReader<File>> {
+    let file = File::open(path).with_context(|| format!("cannot read the audit log {}", path.display()))?;
+    Ok(BufReader::new(file))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
 
     use super::*;
 
+    fn line(user: &str, verb: &str, resource: &str, code: u16) -> String {
+        format!(
+            r#"{{"verb":"{verb}","user":{{"username":"{user}"}},"objectRef":{{"resource":"{resource}"}},"responseStatus":{{"code":{code}}}}}"#
+        ) + "\n"
+    }
+
     #[test]
     fn writes_of_one_user_are_counted_as_they_come() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let mut audit = Audit::new(file.path().to_owned(), "hub");
-        let line = |user: &str, verb: &str, resource: &str, code: u16| {
-            format!(
-                r#"{{"verb":"{verb}","user":{{"username":"{user}"}},"objectRef":{{"resource":"{resource}"}},"responseStatus":{{"code":{code}}}}}"#
-            ) + "\n"
-        };
         let lines = [
             line("hub", "create", "manifestworks", 201),
             line("hub", "patch", "managedclusteraddons", 200),
@@ -114,5 +155,27 @@ mod tests {
         assert_eq!(audit.read().unwrap(), Writes { of_clusters: 2, conflicts: 1 });
         write!(file, "{rest}").unwrap();
         assert_eq!(audit.read().unwrap(), Writes { of_clusters: 1, conflicts: 0 });
+    }
+
+    #[test]
+    fn nothing_is_lost_when_the_log_is_put_aside() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit.log");
+        let numbered = |number: usize| directory.path().join(format!("audit.log.{number}"));
+        let one = || line("hub", "patch", "manifestworks", 200);
+        std::fs::write(&path, one()).unwrap();
+        let mut audit = Audit::new(path.clone(), "hub");
+        assert_eq!(audit.read().unwrap().of_clusters, 1);
+        // More was written to it, then it was put aside, twice.
+        std::fs::write(&path, one().repeat(3)).unwrap();
+        std::fs::rename(&path, numbered(2)).unwrap();
+        std::fs::write(numbered(1), one().repeat(10)).unwrap();
+        std::fs::write(&path, one().repeat(100)).unwrap();
+        assert_eq!(audit.read().unwrap().of_clusters, 112);
+        assert_eq!(audit.read().unwrap().of_clusters, 0);
+        std::fs::write(directory.path().join("other"), one()).unwrap();
+        std::fs::rename(directory.path().join("other"), &path).unwrap();
+        let told = audit.read().unwrap_err().to_string();
+        assert!(told.contains("put aside"), "{told}");
     }
 }
