@@ -143,8 +143,12 @@ async fn a_second_server_on_the_directory_is_refused_and_changes_nothing() {
         assert!(ended.stderr.contains("in use by another process"), "{}", ended.stderr);
         assert!(ended.stdout.is_empty(), "{}", ended.stdout);
         let after = contents(&dir);
-        let changed: Vec<_> =
-            before.iter().filter(|(path, bytes)| after.get(*path) != Some(*bytes)).collect();
+        let kept = |path: &PathBuf, bytes: &Option<Vec<u8>>| match (bytes, after.get(path)) {
+            // The first one goes on writing it: a line comes a moment after the answer that it tells of.
+            (Some(before), Some(Some(now))) if path.ends_with("audit.log") => now.starts_with(before),
+            (before, now) => Some(before) == now,
+        };
+        let changed: Vec<_> = before.iter().filter(|(path, bytes)| !kept(path, bytes)).collect();
         assert!(changed.is_empty() && after.len() == before.len(), "--listen {listen} changed {:?}", {
             changed.iter().map(|(path, _)| path).collect::<Vec<_>>()
         });
