@@ -57,9 +57,13 @@ pub(crate) async fn what_the_hub_does_not_take_is_told_and_others_go_on(hub: &Cl
     })
     .await;
     hub.get(fleet.work_path("c1", 0)).await.expect(404);
+    let (refused, on_cluster) = (fleet.management_path(), fleet.path("c1"));
     fleet.addon = good;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
+    // It would be tried again for as long as it is there, also beside the scenarios that come next.
+    hub.delete(refused).await.expect(200);
+    fleet.until_gone(on_cluster).await;
 }
 
 pub(crate) async fn what_was_refused_heals_when_it_is_taken(hub: &Cluster) {
