@@ -1,4 +1,4 @@
-//! The definitions of all our kinds, as they are installed, and the clusters that need them.
+//! The CRDs of all our kinds, and which clusters need each of them. `bellwether crds` prints and installs them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -13,35 +13,35 @@ use crate::cluster::{
 };
 use crate::work::{AppliedManifestWork, ManifestWork};
 
-/// Which clusters need a definition.
+/// Which clusters need a CRD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The hub alone.
+    /// Only the hub.
     Hub,
     /// The hub and every spoke.
     EveryCluster,
-    /// Every spoke, and not the hub.
+    /// Every spoke, but not the hub.
     Spokes,
 }
 
-/// A definition of one of our kinds.
+/// The CRD of one of our kinds.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// What is sent to the API server.
+    /// The CustomResourceDefinition to install.
     pub crd: CustomResourceDefinition,
-    /// Where it belongs.
+    /// The clusters that need it.
     pub place: Place,
 }
 
 impl Definition {
     fn of<K: CustomResourceExt>(place: Place) -> Self {
         let mut definition = Self { crd: K::crd(), place };
-        definition.schemas().for_each(as_clients_expect);
+        definition.schemas().for_each(adapt_generated_schema);
         definition
     }
 
-    /// The same, with a phase in the status of every new object.
-    fn beginning_in_phase(mut self, phase: &str) -> Self {
+    /// Sets the default of `status.phase` for new objects.
+    fn with_initial_phase(mut self, phase: &str) -> Self {
         let status = |root| property(root, "status");
         self.schemas().filter_map(status).for_each(|status| {
             status.default = Some(JSON(json!({"phase": phase})));
@@ -49,8 +49,8 @@ impl Definition {
         self
     }
 
-    /// The same, with rules for the whole object.
-    fn with_rules(mut self, rules: &Value) -> Self {
+    /// Sets CEL validation rules for the whole object.
+    fn with_validation_rules(mut self, rules: &Value) -> Self {
         self.schemas().for_each(|root| {
             root.x_kubernetes_validations = serde_json::from_value(rules.clone()).ok();
         });
@@ -62,26 +62,29 @@ impl Definition {
         versions.filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
     }
 
-    /// Its name, `<plural>.<group>`.
+    /// The name of the CRD, `<plural>.<group>`.
     pub fn name(&self) -> &str {
         self.crd.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// As a YAML document, without the `---` before it.
+    /// The CRD as a YAML document, without a leading `---`.
     pub fn yaml(&self) -> String {
-        let document = serde_json::to_value(&self.crd).map(whole_numbers).unwrap_or_default();
+        let document = serde_json::to_value(&self.crd).map(floats_to_integers).unwrap_or_default();
         serde_saphyr::to_string(&document).unwrap_or_default()
     }
 }
 
-/// Bounds are floating-point numbers to Rust; to a reader `minimum: 0` says all.
-fn whole_numbers(value: Value) -> Value {
+/// Writes bounds such as `minimum: 0.0`, which are `f64` in Rust, as integers.
+fn floats_to_integers(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            fields.into_iter().map(|(name, value)| (name, whole_numbers(value))).collect()
+            fields.into_iter().map(|(name, value)| (name, floats_to_integers(value))).collect()
         }
-        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
-        #[allow(clippy::cast_possible_truncation, reason = "it has no fraction, and bounds are small")]
+        Value::Array(items) => items.into_iter().map(floats_to_integers).collect(),
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the number has no fraction, and bounds are small"
+        )]
         Value::Number(number) => match number.as_f64() {
             Some(float) if number.is_f64() && float.fract() == 0.0 => Value::from(float as i64),
             _ => Value::Number(number),
@@ -90,14 +93,14 @@ fn whole_numbers(value: Value) -> Value {
     }
 }
 
-/// Every definition, sorted by name.
+/// All CRDs, sorted by name.
 pub fn crds() -> Vec<Definition> {
     let mut all = vec![
         Definition::of::<AddonInstance>(Place::EveryCluster),
         Definition::of::<Addon>(Place::EveryCluster)
-            .beginning_in_phase("Pending")
-            .with_rules(&rules::addon()),
-        Definition::of::<AddonOperator>(Place::EveryCluster).beginning_in_phase("Pending"),
+            .with_initial_phase("Pending")
+            .with_validation_rules(&rules::addon()),
+        Definition::of::<AddonOperator>(Place::EveryCluster).with_initial_phase("Pending"),
         Definition::of::<ClusterManagementAddOn>(Place::Hub),
         Definition::of::<ManagedClusterAddOn>(Place::Hub),
         Definition::of::<AddOnTemplate>(Place::Hub),
@@ -106,7 +109,7 @@ pub fn crds() -> Vec<Definition> {
         Definition::of::<AppliedManifestWork>(Place::Spokes),
         Definition::of::<ManagedCluster>(Place::Hub),
         Definition::of::<ManagedClusterSet>(Place::Hub),
-        Definition::of::<ManagedClusterSetBinding>(Place::Hub).with_rules(&bound_by_name()),
+        Definition::of::<ManagedClusterSetBinding>(Place::Hub).with_validation_rules(&binding_name_rule()),
         Definition::of::<Placement>(Place::Hub),
         Definition::of::<PlacementDecision>(Place::Hub),
     ];
@@ -114,35 +117,45 @@ pub fn crds() -> Vec<Definition> {
     all
 }
 
-fn bound_by_name() -> Value {
+fn binding_name_rule() -> Value {
     json!([{
         "rule": "self.metadata.name == self.spec.clusterSet",
-        "message": "the name of a ManagedClusterSetBinding is that of its set: .spec.clusterSet",
+        "message": "metadata.name must equal spec.clusterSet: a ManagedClusterSetBinding has the name of its ManagedClusterSet",
     }])
 }
 
-/// Go clients send `null` for what they leave out, and leave out the `spec` as they like: a `null` is dropped rather
-/// than stored, and no spec is demanded where an empty one would do. The title repeats the kind.
-fn as_clients_expect(root: &mut JSONSchemaProps) {
+/// Adapts a generated schema to what Go clients send. They write `null` for unset fields, which the API server drops if
+/// the field is not nullable, and they may omit `spec`, which is therefore required only if one of its fields is. The
+/// title is removed because it only repeats the kind.
+fn adapt_generated_schema(root: &mut JSONSchemaProps) {
     if property(root, "spec").is_none_or(|spec| spec.required.is_none()) {
         root.required = None;
     }
     root.title = None;
-    refuse_null(root);
+    for_each_schema(root, &mut |schema| {
+        schema.nullable = None;
+        schema.description = schema.description.take().map(on_one_line);
+    });
 }
 
 fn property<'s>(schema: &'s mut JSONSchemaProps, name: &str) -> Option<&'s mut JSONSchemaProps> {
     schema.properties.as_mut()?.get_mut(name)
 }
 
-fn refuse_null(schema: &mut JSONSchemaProps) {
-    schema.nullable = None;
-    let properties = schema.properties.iter_mut().flat_map(|properties| properties.values_mut());
-    properties.for_each(refuse_null);
+/// Joins the lines of a one-paragraph doc comment; `kubectl explain` wraps descriptions itself.
+fn on_one_line(description: String) -> String {
+    if description.contains("\n\n") { description } else { description.replace('\n', " ") }
+}
+
+fn for_each_schema(schema: &mut JSONSchemaProps, change: &mut impl FnMut(&mut JSONSchemaProps)) {
+    change(schema);
+    for property in schema.properties.iter_mut().flat_map(|properties| properties.values_mut()) {
+        for_each_schema(property, change);
+    }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        refuse_null(items);
+        for_each_schema(items, change);
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        refuse_null(values);
+        for_each_schema(values, change);
     }
 }

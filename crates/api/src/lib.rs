@@ -1,12 +1,14 @@
-//! Bellwether's own Kubernetes types, one module for each API group, and the definitions generated from them.
-//! A type comes with the job that uses it. What its objects mean is not known here.
+//! Bellwether's own Kubernetes types, one module for each API group, and the CRDs generated from them.
+//! This crate defines the wire format only; what controllers do with the objects is in the crates that use them.
 //!
-//! The definitions are also kept in `deploy/crds`; after changing a type, write them again with
+//! Doc comments of spec and status types are the field descriptions of the CRDs (`kubectl explain`). The CRDs are also
+//! files in `deploy/crds`; after changing a type, update the files with
 //! `BELLWETHER_WRITE_CRDS=1 cargo test -p bellwether-api`.
-#![allow(clippy::duplicated_attributes, reason = "two columns of a table may be of one type")]
+#![allow(clippy::duplicated_attributes, reason = "several printer columns may have the same type")]
 
-/// An object may come without its `spec`; it reads as an empty one, so that one such object does not end a watch.
-macro_rules! may_be_missing {
+/// Reads a missing or `null` `spec` as an empty one. Otherwise a single object without a `spec` would fail to decode and
+/// end the watch of its kind.
+macro_rules! empty_if_missing {
     ($spec:ident) => {
         impl Serialize for $spec {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -17,9 +19,10 @@ macro_rules! may_be_missing {
         impl<'de> Deserialize<'de> for $spec {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 #[derive(Deserialize)]
-                struct Sent(#[serde(with = "Spec")] $spec);
+                struct Present(#[serde(with = "Spec")] $spec);
                 type Spec = $spec;
-                Ok(Option::<Sent>::deserialize(deserializer)?.map_or_else(Self::default, |Sent(spec)| spec))
+                Ok(Option::<Present>::deserialize(deserializer)?
+                    .map_or_else(Self::default, |Present(spec)| spec))
             }
         }
     };
@@ -34,7 +37,7 @@ pub mod work;
 
 pub use definition::{Definition, Place, crds};
 
-/// Whether a field says what it would say if it were left out. Go writes such fields; we need not.
+/// Whether a field has its default value, so that serialization can omit it.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

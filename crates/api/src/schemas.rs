@@ -1,4 +1,4 @@
-//! Schemas that say more than their Rust type can.
+//! OpenAPI schemas for fields whose constraints or defaults the Rust type does not express.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use crate::addon::InstallStrategy;
 use crate::cluster::ClusterSelector;
 
-/// The conditions of an object, judged as Kubernetes judges its own, and merged by type: each writer owns its own.
+/// A list of conditions with Kubernetes' validation. It is a map by type, so that several writers can each own the
+/// conditions that they set.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -18,35 +19,35 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
             "required": ["lastTransitionTime", "message", "reason", "status", "type"],
             "properties": {
                 "lastTransitionTime": {
-                    "description": "When the status last changed.",
+                    "description": "`lastTransitionTime` is when the condition last changed from one status to another.",
                     "type": "string",
                     "format": "date-time",
                 },
                 "message": {
-                    "description": "The details, for people.",
+                    "description": "`message` explains the condition for people.",
                     "type": "string",
                     "maxLength": 32768,
                 },
                 "observedGeneration": {
-                    "description": "The generation of the object that the condition was set upon.",
+                    "description": "`observedGeneration` is the metadata.generation of the object that the condition was computed from.",
                     "type": "integer",
                     "format": "int64",
                     "minimum": 0,
                 },
                 "reason": {
-                    "description": "Why it is so, in one word for programs.",
+                    "description": "`reason` is a CamelCase word for programs that says why the condition has its status.",
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 1024,
                     "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
                 },
                 "status": {
-                    "description": "Whether it is so.",
+                    "description": "`status` is `True`, `False` or `Unknown`.",
                     "type": "string",
                     "enum": ["True", "False", "Unknown"],
                 },
                 "type": {
-                    "description": "Which aspect.",
+                    "description": "`type` names the aspect, in CamelCase.",
                     "type": "string",
                     "maxLength": 316,
                     "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
@@ -56,53 +57,55 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A period that is filled in where a spec leaves it out.
+/// A heartbeat period with its default.
 pub(crate) fn heartbeat_update_period(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "default": "10s"})
 }
 
-/// How an add-on may be installed.
+/// The installation type of an Addon.
 pub(crate) fn install_type(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": ["OLMOwnNamespace", "OLMAllNamespaces", "External"]})
 }
 
-/// An object of which nothing is known.
-pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
+/// An object with any fields, stored as it is.
+pub(crate) fn opaque_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// A kind of words, one of which is filled in where it is left out.
-macro_rules! words {
-    ($($(#[$doc:meta])* $name:ident = [$($word:literal),+] $(, default $default:literal)?;)+) => {$(
+/// Functions for string enums, with an optional default.
+macro_rules! string_enums {
+    ($($(#[$doc:meta])* $name:ident = [$($value:literal),+] $(, default $default:literal)?;)+) => {$(
         $(#[$doc])*
         pub(crate) fn $name(_: &mut SchemaGenerator) -> Schema {
-            json_schema!({"type": "string", "enum": [$($word),+] $(, "default": $default)?})
+            json_schema!({"type": "string", "enum": [$($value),+] $(, "default": $default)?})
         }
     )+};
 }
 
-words! {
-    /// Whether a policy is all that counts.
+string_enums! {
+    /// `mode` of a prioritizer policy.
     prioritizer_mode = ["Exact", "Additive"], default "Additive";
-    /// Who gives a score.
+    /// `type` of a prioritizer score.
     score_type = ["BuiltIn", "AddOn"], default "BuiltIn";
-    /// How a toleration compares.
+    /// `effect` of a toleration.
+    taint_effect = ["NoSelect", "PreferNoSelect", "NoSelectIfNew"];
+    /// `operator` of a toleration.
     toleration_operator = ["Equal", "Exists"], default "Equal";
-    /// Whether objects go with their work.
+    /// `propagationPolicy` of a ManifestWork.
     work_propagation = ["Foreground", "Orphan", "SelectivelyOrphan"], default "Foreground";
-    /// How feedback is found.
+    /// `type` of a feedback rule.
     feedback_type = ["WellKnownStatus", "JSONPaths"];
-    /// How an object is written.
+    /// `type` of an update strategy.
     update_type = ["Update", "CreateOnly", "ServerSideApply", "ReadOnly"], default "Update";
-    /// The type of a value.
+    /// `type` of a feedback value.
     value_type = ["Integer", "String", "Boolean", "JsonRaw"];
-    /// The way a change goes from cluster to cluster.
+    /// `type` of a rollout strategy.
     rollout_type = ["All", "Progressive", "ProgressivePerGroup"], default "All";
-    /// When a cluster counts as changed.
+    /// `successCriteria` of a rollout strategy.
     success_criteria = ["Applied", "WorkloadAvailable", "Healthy"], default "Applied";
 }
 
-/// A version: it becomes the value of a label.
+/// A version. It must be a valid label value, because ManifestWorks are labelled with it.
 pub(crate) fn version(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -112,12 +115,12 @@ pub(crate) fn version(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A version, or nothing.
+/// A version, or an empty string.
 pub(crate) fn optional_version(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "maxLength": 63, "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"})
 }
 
-/// A number, or so many of a hundred.
+/// A count or a percentage.
 pub(crate) fn count_or_percentage(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -126,65 +129,65 @@ pub(crate) fn count_or_percentage(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// How long a cluster must have been well.
-pub(crate) fn soak(_: &mut SchemaGenerator) -> Schema {
+/// A soak time, as a duration.
+pub(crate) fn soak_time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "pattern": "^([0-9]+(h|m|s|ms))+$|^0$", "maxLength": 32})
 }
 
-/// How long a cluster may take.
-pub(crate) fn deadline(_: &mut SchemaGenerator) -> Schema {
+/// A progress deadline: a duration, or `None`.
+pub(crate) fn progress_deadline(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "pattern": "^([0-9]+(h|m|s))+$|^None$", "maxLength": 32})
 }
 
-/// How much something counts.
+/// The weight of a prioritizer.
 pub(crate) fn weight(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "integer", "format": "int32", "minimum": -10, "maximum": 10, "default": 1})
 }
 
-/// How long a lease lasts.
+/// The duration of a cluster's Lease, in seconds.
 pub(crate) fn lease_duration(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "integer", "format": "int32", "minimum": 1, "default": 60})
 }
 
-/// Bytes, in base64.
-pub(crate) fn bytes(_: &mut SchemaGenerator) -> Schema {
+/// Base64-encoded bytes.
+pub(crate) fn base64(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "byte"})
 }
 
-/// A text that may be left out, also where it is a key of a list.
-pub(crate) fn text_or_none(_: &mut SchemaGenerator) -> Schema {
+/// An optional string that is a key of a list. Such a key needs a default.
+pub(crate) fn optional_string(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "default": ""})
 }
 
-/// The value of a variable.
+/// The value of a template variable.
 pub(crate) fn variable_value(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "maxLength": 1024})
 }
 
-/// Claims by their names.
-pub(crate) fn named_values(_: &mut SchemaGenerator) -> Schema {
+/// Cluster claims, as a map by name.
+pub(crate) fn cluster_claims(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["name"],
         "items": {
             "type": "object",
-            "description": "Something that the cluster claims of itself.",
+            "description": "A property that the cluster reports about itself.",
             "required": ["name"],
             "properties": {
-                "name": {"description": "What it is about.", "type": "string", "maxLength": 253, "minLength": 1},
-                "value": {"description": "What is claimed.", "type": "string", "maxLength": 1024},
+                "name": {"description": "`name` is the name of the claim.", "type": "string", "maxLength": 253, "minLength": 1},
+                "value": {"description": "`value` is the value of the claim.", "type": "string", "maxLength": 1024},
             },
         },
     })
 }
 
-/// The name by which fields are owned.
-pub(crate) fn work_agent_manager(_: &mut SchemaGenerator) -> Schema {
+/// The field manager of an applied object.
+pub(crate) fn work_field_manager(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "pattern": "^work-agent", "default": "work-agent"})
 }
 
-/// The namespace of an add-on on its cluster.
+/// The namespace of an add-on on its managed cluster.
 pub(crate) fn install_namespace(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -194,7 +197,7 @@ pub(crate) fn install_namespace(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The namespace of an add-on on its cluster; the template's own, if it is empty.
+/// The namespace of an add-on on its managed cluster, or an empty string for the namespaces of the template.
 pub(crate) fn agent_namespace(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -204,7 +207,7 @@ pub(crate) fn agent_namespace(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Whole objects of any kind.
+/// Complete Kubernetes objects of any kind.
 pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -216,12 +219,12 @@ pub(crate) fn manifests(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// By what clusters are in a set, where nobody says.
+/// `clusterSelector` of a ManagedClusterSet, with its default.
 pub(crate) fn cluster_selector(generator: &mut SchemaGenerator) -> Schema {
     with_default::<ClusterSelector>(generator, json!({"selectorType": "ExclusiveClusterSetLabel"}))
 }
 
-/// Where an add-on goes, where nobody says.
+/// `installStrategy` of a ClusterManagementAddOn, with its default.
 pub(crate) fn install_strategy(generator: &mut SchemaGenerator) -> Schema {
     with_default::<InstallStrategy>(generator, json!({"type": "Manual"}))
 }

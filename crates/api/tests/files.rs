@@ -1,5 +1,5 @@
-//! The definitions in `deploy/crds` are those of the types.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends with a panic")]
+//! The files in `deploy/crds` match the CRDs that are generated from the types.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
 const WRITE: &str = "BELLWETHER_WRITE_CRDS";
 
 #[test]
-fn the_files_in_deploy_are_the_definitions_of_the_types() {
+fn deploy_crds_match_generated_crds() {
     let wanted: BTreeMap<String, String> =
         crds().iter().map(|definition| (format!("{}.yaml", definition.name()), definition.yaml())).collect();
     if std::env::var_os(WRITE).is_some() {
@@ -19,7 +19,7 @@ fn the_files_in_deploy_are_the_definitions_of_the_types() {
     assert_eq!(
         found(),
         wanted,
-        "deploy/crds is out of date; write it again with: {WRITE}=1 cargo test -p bellwether-api"
+        "deploy/crds is out of date; regenerate it with: {WRITE}=1 cargo test -p bellwether-api"
     );
 }
 
@@ -43,7 +43,7 @@ fn write(wanted: &BTreeMap<String, String>) {
 }
 
 #[test]
-fn definitions_are_sorted_by_name() {
+fn crds_are_sorted_by_name() {
     let names: Vec<String> = crds().iter().map(|definition| definition.name().to_owned()).collect();
     assert!(names.is_sorted(), "{names:?}");
 }

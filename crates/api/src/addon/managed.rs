@@ -1,4 +1,4 @@
-//! `ManagedClusterAddOn`: an add-on on one cluster, in the namespace of that cluster.
+//! `ManagedClusterAddOn`: one add-on on one cluster, in the namespace of that cluster on the hub.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::ConfigReference;
 use crate::schemas;
 
-/// What of an add-on a cluster is to have.
+/// `spec` is the version and the configuration that are requested for this cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "addon.open-cluster-management.io",
@@ -21,7 +21,10 @@ use crate::schemas;
     status = "ManagedClusterAddOnStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "An add-on on one cluster.",
+    doc = "ManagedClusterAddOn is one add-on on one managed cluster, in the namespace of that cluster. The install \
+           controller creates it for each cluster that a Placement selects, or a user does. The \
+           addon-lifecycle-controller writes the status, except the condition Heartbeat (the cluster's agent) and the \
+           condition Degraded (the add-on's own status source).",
     printcolumn(name = "Version", type_ = "string", json_path = ".status.currentVersion"),
     printcolumn(name = "Desired", type_ = "string", json_path = ".status.installVersion"),
     printcolumn(
@@ -46,78 +49,84 @@ use crate::schemas;
     )
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "What of the add-on the cluster is to have.")]
+#[schemars(!default, !remote)]
 pub struct ManagedClusterAddOnSpec {
-    /// The namespace of the add-on on the cluster.
+    /// `installNamespace` is the namespace of the add-on on the managed cluster; templates refer to it as
+    /// `{{INSTALL_NAMESPACE}}`. Defaults to `open-cluster-management-agent-addon`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::install_namespace")]
     pub install_namespace: Option<String>,
 
-    /// The version; the default of the add-on, if it is left out.
+    /// `installVersion` is the requested version. If it is empty, the default version of the add-on is used. A value
+    /// that a user sets takes precedence over the version of the placement.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(schema_with = "schemas::optional_version")]
     pub install_version: String,
 
-    /// How it is deployed.
+    /// `configs` lists the configuration objects for this add-on on this cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub configs: Vec<ConfigReference>,
 }
 
-may_be_missing!(ManagedClusterAddOnSpec);
+empty_if_missing!(ManagedClusterAddOnSpec);
 
-/// What of an add-on a cluster has.
+/// `status` is the observed state of the add-on on this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What of the add-on the cluster has.")]
+#[schemars(!default)]
 pub struct ManagedClusterAddOnStatus {
-    /// The version that is being, or has been, brought to the cluster.
+    /// `installVersion` is the version that is being rolled out to the cluster, or was. It follows
+    /// `spec.installVersion` when the rollout admits the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub install_version: String,
 
-    /// The version that is there; `unknown` while that changes.
+    /// `currentVersion` is the version whose manifests are applied on the cluster. It is `unknown` while the version
+    /// changes, and empty before the first installation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub current_version: String,
 
-    /// The version that was asked for before; `unknown` if there was no such version.
+    /// `lastVersion` is the version that was requested before the current one. It is `unknown` if that version did not
+    /// exist.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_version: String,
 
-    /// The configurations that the deployed objects were made with.
+    /// `configReferences` lists the configuration objects that the applied manifests were rendered with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub config_references: Vec<AppliedConfig>,
 
-    /// The state of the add-on on this cluster.
+    /// `conditions` describe the add-on on this cluster: Progressing, Configured, ManifestApplied, Available, Heartbeat
+    /// and Degraded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// A configuration as it was when it was used.
+/// A configuration object and the content it had when manifests were rendered with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A configuration as it was when it was used.")]
+#[schemars(!default)]
 pub struct AppliedConfig {
-    /// The group of its kind.
+    /// `group` is the API group of the configuration object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The plural of its kind.
+    /// `resource` is the plural resource name of the configuration object.
     pub resource: String,
-    /// The object.
+    /// `desiredConfig` identifies the configuration object and its content.
     pub desired_config: HashedConfig,
 }
 
-/// A configuration, and what its spec was.
+/// A configuration object and a hash of its spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A configuration, and what its spec was.")]
+#[schemars(!default)]
 pub struct HashedConfig {
-    /// Its namespace.
+    /// `namespace` is the namespace of the configuration object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its name.
+    /// `name` is the name of the configuration object.
     pub name: String,
-    /// The SHA-256 of its spec.
+    /// `specHash` is the SHA-256 hash of the spec, in hexadecimal.
     pub spec_hash: String,
 }

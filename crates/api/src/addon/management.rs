@@ -1,4 +1,4 @@
-//! `ClusterManagementAddOn`: an add-on of the fleet, and where it goes.
+//! `ClusterManagementAddOn`: an add-on of the fleet, its default version, and the placements that install it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{ConfigReference, RolloutStrategy};
 use crate::{is_default, schemas};
 
-/// What an add-on is, and where it goes.
+/// `spec` describes the add-on and the clusters it is installed on.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "addon.open-cluster-management.io",
@@ -20,7 +20,8 @@ use crate::{is_default, schemas};
     status = "ClusterManagementAddOnStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "An add-on of the fleet, and where it goes.",
+    doc = "ClusterManagementAddOn declares an add-on for the fleet: which versions it has, which clusters get it, and \
+           how changes are rolled out. The addon-lifecycle-controller on the hub writes the status.",
     printcolumn(name = "Display Name", type_ = "string", json_path = ".spec.addOnMeta.displayName"),
     printcolumn(name = "Default", type_ = "string", json_path = ".status.defaultVersion"),
     printcolumn(
@@ -37,231 +38,243 @@ use crate::{is_default, schemas};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "What the add-on is, and where it goes.")]
+#[schemars(!default, !remote)]
 pub struct ClusterManagementAddOnSpec {
-    /// Names for people.
+    /// `addOnMeta` is a display name and a description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on_meta: Option<AddOnMeta>,
 
-    /// Kinds of configurations that the add-on understands, each with a default.
+    /// `supportedConfigs` lists the resource types that the add-on accepts as configuration, each with an optional
+    /// default object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["group", "resource"]))]
     pub supported_configs: Vec<SupportedConfig>,
 
-    /// The version where nobody asks for one; the highest that is no pre-release, if it is left out.
+    /// `defaultVersion` is the version for clusters that do not request one. Defaults to the highest version that is
+    /// not a pre-release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::optional_version")]
     pub default_version: Option<String>,
 
-    /// Where the add-on goes.
+    /// `installStrategy` selects the clusters that the add-on is installed on. Defaults to type `Manual`.
     #[serde(default)]
     #[schemars(schema_with = "schemas::install_strategy")]
     pub install_strategy: InstallStrategy,
 }
 
-may_be_missing!(ClusterManagementAddOnSpec);
+empty_if_missing!(ClusterManagementAddOnSpec);
 
-/// Names of an add-on for people.
+/// A display name and a description for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Names for people.")]
+#[schemars(!default)]
 pub struct AddOnMeta {
-    /// Its name.
+    /// `displayName` is the name of the add-on for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// What it does.
+    /// `description` says what the add-on does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 
-/// A kind of configurations that an add-on understands.
+/// A resource type that the add-on accepts as configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A kind of configurations that the add-on understands.")]
+#[schemars(!default)]
 pub struct SupportedConfig {
-    /// The group of the kind.
+    /// `group` is the API group of the resource type. Defaults to the core group.
     #[serde(default)]
-    #[schemars(schema_with = "schemas::text_or_none")]
+    #[schemars(schema_with = "schemas::optional_string")]
     pub group: String,
 
-    /// The plural of the kind.
+    /// `resource` is the plural resource name.
     #[schemars(length(min = 1))]
     pub resource: String,
 
-    /// The one that counts where nobody names another.
+    /// `defaultConfig` is the object that applies where neither the placement nor the ManagedClusterAddOn names another
+    /// of this type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_config: Option<ConfigReferent>,
 }
 
-/// A configuration of a kind that is known.
+/// The namespace and name of a configuration object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A configuration.")]
+#[schemars(!default)]
 pub struct ConfigReferent {
-    /// Its namespace.
+    /// `namespace` is the namespace of the configuration object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its name.
+    /// `name` is the name of the configuration object.
     #[schemars(length(min = 1))]
     pub name: String,
 }
 
-/// Where an add-on goes.
+/// The clusters that the add-on is installed on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Where the add-on goes.")]
+#[schemars(!default)]
 pub struct InstallStrategy {
-    /// Who decides.
+    /// `type` is `Manual` (users create ManagedClusterAddOns) or `Placements` (the install controller creates one for
+    /// each cluster that a listed placement selects).
     #[serde(rename = "type")]
     pub type_: InstallType,
 
-    /// The placements, by the type `Placements`. A cluster that several of them chose goes by the last.
+    /// `placements` lists the placements for the type `Placements`. If several of them select the same cluster, the
+    /// last one in the list is the assigned placement of that cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub placements: Vec<PlacementStrategy>,
 }
 
-/// Who decides where an add-on goes.
+/// Who creates the ManagedClusterAddOns: `Manual` (users) or `Placements` (the install controller, for the clusters
+/// that placements select).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum InstallType {
-    /// Whoever makes ManagedClusterAddOns.
+    /// Users create the ManagedClusterAddOns.
     #[default]
     Manual,
-    /// Placements.
+    /// The install controller creates a ManagedClusterAddOn for each selected cluster.
     Placements,
-    /// One that is not known here; nothing is installed by it.
+    /// Any other value. The install controller neither creates nor deletes ManagedClusterAddOns for it.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// What goes to the clusters of a placement, and how.
+/// A placement, the version for its clusters, and how that version is rolled out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What goes to the clusters of the placement, and how.")]
+#[schemars(!default)]
 pub struct PlacementStrategy {
-    /// The namespace of the placement.
+    /// `namespace` is the namespace of the Placement.
     #[schemars(length(min = 1))]
     pub namespace: String,
 
-    /// The name of the placement.
+    /// `name` is the name of the Placement.
     #[schemars(length(min = 1))]
     pub name: String,
 
-    /// The version, and its configurations.
+    /// `addonTemplate` is the version and the configuration for the clusters of this placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addon_template: Option<PlacedTemplate>,
 
-    /// At what pace clusters change; all at once, if it is left out.
+    /// `rolloutStrategy` controls how many clusters change at a time and when a cluster counts as successful. Defaults
+    /// to type `All`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout_strategy: Option<RolloutStrategy>,
 
-    /// While set, no cluster begins to change; those that have begun go on.
+    /// `paused` stops the rollout: while it is true, no further cluster starts to change, and clusters that have
+    /// started finish. Defaults to false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub paused: bool,
 }
 
-/// A version and its configurations.
+/// The version and the configuration for the clusters of a placement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A version and its configurations.")]
+#[schemars(!default)]
 pub struct PlacedTemplate {
-    /// The version; the default of the add-on, if it is left out.
+    /// `installVersion` is the requested version. If it is empty, the default version of the add-on is used.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(schema_with = "schemas::optional_version")]
     pub install_version: String,
 
-    /// The configurations. One without a namespace is in that of the placement.
+    /// `configs` lists the configuration objects. An entry without a namespace refers to the namespace of the
+    /// placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configs: Vec<ConfigReference>,
 }
 
-/// What became of an add-on.
+/// `status` is the observed versions of the add-on and the progress of its rollouts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What became of the add-on.")]
+#[schemars(!default)]
 pub struct ClusterManagementAddOnStatus {
-    /// The versions that there are, the lowest first.
+    /// `supportedVersions` lists the versions for which there is an AddOnTemplate, in ascending order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub supported_versions: Vec<String>,
 
-    /// The version where nobody asks for one.
+    /// `defaultVersion` is the version for clusters that do not request one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub default_version: String,
 
-    /// How far each placement is.
+    /// `installProgressions` is the progress of the rollout for each placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub install_progressions: Vec<InstallProgression>,
 
-    /// The state of the add-on over all clusters.
+    /// `conditions` describe the add-on over all clusters. Progressing is True while a cluster is changing or waiting
+    /// to change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// How far a placement is.
+/// The progress of the rollout on the clusters of one placement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How far a placement is.")]
+#[schemars(!default)]
 pub struct InstallProgression {
-    /// The namespace of the placement.
+    /// `namespace` is the namespace of the Placement.
     pub namespace: String,
 
-    /// The name of the placement.
+    /// `name` is the name of the Placement.
     pub name: String,
 
-    /// The version that its clusters are to have.
+    /// `version` is the version that is being rolled out to the clusters of this placement.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
 
-    /// How many of its clusters are where.
+    /// `counts` is the number of clusters in each state.
     pub counts: ProgressionCounts,
 
-    /// What clusters wait for that have not had their turn; some of them, where there are many.
+    /// `waiting` lists what the clusters that have not started wait for. At most 20 entries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub waiting: Vec<WaitingClusters>,
 
-    /// Whether there is still something to do.
+    /// `conditions` describe the rollout of this placement. Progressing is True while a cluster is changing or waiting
+    /// to change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// How many clusters of a placement are where. Those that a later placement has taken are in none of them.
+/// The number of clusters of a placement in each state. A cluster that is assigned to a later placement in the list is
+/// not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How many clusters are where.")]
+#[schemars(!default)]
 pub struct ProgressionCounts {
-    /// All of them.
+    /// `selected` is the number of clusters that are assigned to this placement.
     pub selected: u32,
-    /// Those whose turn has not come.
+    /// `waiting` is the number of clusters that the rollout has not admitted yet.
     pub waiting: u32,
-    /// Those that change.
+    /// `progressing` is the number of clusters that are changing.
     pub progressing: u32,
-    /// Those that are where they should be.
+    /// `succeeded` is the number of clusters that meet the success criteria with the requested version.
     pub succeeded: u32,
-    /// Those that could not be brought there.
+    /// `failed` is the number of clusters on which applying the version failed.
     pub failed: u32,
-    /// Those that took too long.
+    /// `timedOut` is the number of clusters that did not succeed within `progressDeadline`.
     pub timed_out: u32,
-    /// Those whose version a person has set.
+    /// `overridden` is the number of clusters whose version a user has set on the ManagedClusterAddOn.
     pub overridden: u32,
 }
 
-/// Clusters that wait for the same thing.
+/// Clusters that wait for the same reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Clusters that wait for the same thing.")]
+#[schemars(!default)]
 pub struct WaitingClusters {
-    /// What they wait for.
+    /// `for` is the reason, for people.
     #[serde(rename = "for")]
     pub for_: String,
-    /// How many they are.
+    /// `count` is the number of clusters that wait for this reason.
     pub count: u32,
-    /// The first of them.
+    /// `clusters` lists the names of the first 10 of these clusters.
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub clusters: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! `addon.open-cluster-management.io`: add-ons of a fleet, their versions, and what of them is on which cluster.
-//! Upstream's kinds, with the fields for versions that upstream does not have.
+//! `addon.open-cluster-management.io`: add-ons of a fleet, their versions, and their state on each cluster.
+//! The kinds are those of Open Cluster Management, with fields for versions added.
 
 mod deployment_config;
 mod managed;
@@ -17,24 +17,25 @@ pub use template::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An object that says how an add-on is deployed. Without a namespace it is looked for where it is named.
+/// A reference to an object that configures the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "An object that says how the add-on is deployed.")]
+#[schemars(!default)]
 pub struct ConfigReference {
-    /// The group of its kind.
+    /// `group` is the API group of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
 
-    /// The plural of its kind.
+    /// `resource` is the plural resource name of the object.
     #[schemars(length(min = 1))]
     pub resource: String,
 
-    /// Its namespace.
+    /// `namespace` is the namespace of the object. Defaults to the namespace of the Placement or ManagedClusterAddOn for
+    /// which it is listed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 
-    /// Its name.
+    /// `name` is the name of the object.
     #[schemars(length(min = 1))]
     pub name: String,
 }

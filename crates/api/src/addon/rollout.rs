@@ -1,4 +1,5 @@
-//! At what pace the clusters of a placement change.
+//! How a new version is rolled out to the clusters of a placement: types only. The plan is computed in
+//! `bellwether-lifecycle`.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
@@ -6,140 +7,149 @@ use serde::{Deserialize, Serialize};
 
 use crate::schemas;
 
-/// At what pace clusters change, and when one counts as changed.
+/// How many clusters change at a time, and when a cluster counts as successful.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "At what pace clusters change, and when one counts as changed.")]
+#[schemars(!default)]
 pub struct RolloutStrategy {
-    /// The way.
+    /// `type` is `All` (all clusters at once), `Progressive` (at most `maxConcurrency` clusters at a time, in the order
+    /// of their names) or `ProgressivePerGroup` (one decision group of the placement after the other). Defaults to
+    /// `All`.
     #[serde(rename = "type")]
     #[schemars(schema_with = "schemas::rollout_type")]
     pub type_: RolloutType,
 
-    /// When a cluster counts as changed.
+    /// `successCriteria` defines when a cluster counts as successful: `Applied` (all manifests are applied),
+    /// `WorkloadAvailable` (and all workloads are available) or `Healthy` (and the add-on sends heartbeats and is not
+    /// degraded). Defaults to `Applied`.
     #[serde(default)]
     #[schemars(schema_with = "schemas::success_criteria")]
     pub success_criteria: SuccessCriteria,
 
-    /// Of the type `All`.
+    /// `all` configures the type `All`. Only `progressDeadline` has an effect, because no cluster waits for another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all: Option<RolloutAll>,
 
-    /// Of the type `Progressive`.
+    /// `progressive` configures the type `Progressive`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progressive: Option<RolloutProgressive>,
 
-    /// Of the type `ProgressivePerGroup`.
+    /// `progressivePerGroup` configures the type `ProgressivePerGroup`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progressive_per_group: Option<RolloutProgressivePerGroup>,
 }
 
-/// The way a change goes from cluster to cluster.
+/// The order in which clusters change: `All`, `Progressive` or `ProgressivePerGroup`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RolloutType {
-    /// To all at once.
+    /// All clusters change at once.
     #[default]
     All,
-    /// To so many at a time, by name.
+    /// At most `maxConcurrency` clusters change at a time, in the order of their names.
     Progressive,
-    /// To one group after the other.
+    /// One decision group of the placement changes after the other.
     ProgressivePerGroup,
-    /// One that is not known here; nobody changes by it.
+    /// Any other value. No cluster starts to change.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// When a cluster counts as changed.
+/// When a cluster counts as successful: `Applied`, `WorkloadAvailable` or `Healthy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SuccessCriteria {
-    /// When the objects of the version are there.
+    /// All manifests of the version are applied.
     #[default]
     Applied,
-    /// When its workloads are up as well.
+    /// All manifests are applied and all workloads are available.
     WorkloadAvailable,
-    /// When the add-on itself also says that it is well.
+    /// All workloads are available, the add-on sends heartbeats, and it is not degraded.
     Healthy,
-    /// One that is not known here; nobody meets it.
+    /// Any other value. No cluster starts to change.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// How long clusters may take, and how many may fail.
+/// The soak time, the deadline and the number of tolerated failures of a rollout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How long clusters may take, and how many may fail.")]
+#[schemars(!default)]
 pub struct RolloutLimits {
-    /// How long a cluster must have been well before it counts, as `30s`.
+    /// `minSuccessTime` is the soak time: how long a cluster must have been successful before others follow, for
+    /// example `30s`. Defaults to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::soak")]
+    #[schemars(schema_with = "schemas::soak_time")]
     pub min_success_time: Option<String>,
 
-    /// How long a cluster may take, as `10m`; `None` is for ever.
+    /// `progressDeadline` is how long a cluster may take before it counts as failed, for example `10m`. `None`, the
+    /// default, means no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::deadline")]
+    #[schemars(schema_with = "schemas::progress_deadline")]
     pub progress_deadline: Option<String>,
 
-    /// How many clusters may fail, as a number or a percentage, before no others begin.
+    /// `maxFailures` is how many clusters may fail before no further cluster starts, as a number or a percentage.
+    /// Defaults to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::count_or_percentage")]
     pub max_failures: Option<IntOrString>,
 }
 
-/// All clusters at once.
+/// The configuration of the rollout type `All`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "All clusters at once.")]
+#[schemars(!default)]
 pub struct RolloutAll {
-    /// How long they may take.
+    /// The deadline of each cluster.
     #[serde(flatten)]
     pub limits: RolloutLimits,
 }
 
-/// So many clusters at a time.
+/// The configuration of the rollout type `Progressive`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "So many clusters at a time.")]
+#[schemars(!default)]
 pub struct RolloutProgressive {
-    /// How long they may take, and how many may fail.
+    /// The soak time, the deadline and the number of tolerated failures, out of all clusters of the placement.
     #[serde(flatten)]
     pub limits: RolloutLimits,
 
-    /// Groups that go first, and must not fail.
+    /// `mandatoryDecisionGroups` lists the decision groups that change first, in this order. If one of their clusters
+    /// fails, no further cluster starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mandatory_decision_groups: Vec<MandatoryDecisionGroup>,
 
-    /// How many clusters may change at a time, as a number or a percentage; as many as a decision group has, if it is
-    /// left out.
+    /// `maxConcurrency` is how many clusters may be changing at a time, as a number or a percentage of all clusters of
+    /// the placement. Defaults to the size of a decision group (`clustersPerDecisionGroup` of the Placement).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::count_or_percentage")]
     pub max_concurrency: Option<IntOrString>,
 }
 
-/// One group after the other.
+/// The configuration of the rollout type `ProgressivePerGroup`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "One group after the other.")]
+#[schemars(!default)]
 pub struct RolloutProgressivePerGroup {
-    /// How long they may take, and how many of a group may fail.
+    /// The soak time, the deadline and the number of tolerated failures, out of the clusters of each group.
     #[serde(flatten)]
     pub limits: RolloutLimits,
 
-    /// Groups that go first, and must not fail.
+    /// `mandatoryDecisionGroups` lists the decision groups that change first, in this order. If one of their clusters
+    /// fails, no further cluster starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mandatory_decision_groups: Vec<MandatoryDecisionGroup>,
 }
 
-/// A group that goes first: by its name, or else by its place.
+/// A decision group, identified by `groupName` or, if that is empty, by `groupIndex`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A group that goes first: by its name, or else by its place.")]
+#[schemars(!default)]
 pub struct MandatoryDecisionGroup {
-    /// Its name.
+    /// `groupName` is the name of the decision group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group_name: String,
-    /// Its place, from 0.
+    /// `groupIndex` is the index of the decision group, counted from 0. It is used if `groupName` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub group_index: Option<i32>,

@@ -1,4 +1,4 @@
-//! `AddOnTemplate`: one version of an add-on. It never changes; another version is another template.
+//! `AddOnTemplate`: the manifests of one version of an add-on. A template is immutable; each version has its own.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::schemas;
 use crate::work::ManifestWorkSpec;
 
-/// One version of an add-on.
+/// `spec` is the version and its manifests.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "addon.open-cluster-management.io",
@@ -17,29 +17,32 @@ use crate::work::ManifestWorkSpec;
     plural = "addontemplates",
     derive = "Default",
     derive = "PartialEq",
-    doc = "One version of an add-on: the objects that a cluster gets.",
+    doc = "AddOnTemplate holds the manifests of one version of an add-on. The hub renders them into ManifestWorks for \
+           each cluster. The spec is immutable: publish a new version as a new AddOnTemplate. It has no status.",
     printcolumn(name = "Addon Name", type_ = "string", json_path = ".spec.addonName"),
     printcolumn(name = "Version", type_ = "string", json_path = ".spec.version"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "One version of the add-on.")]
+#[schemars(!default, !remote)]
 #[schemars(extend("x-kubernetes-validations" = [json!({
     "rule": "self == oldSelf",
-    "message": "a version never changes; publish another one, with its own template",
+    "message": "spec is immutable; publish a new version as a new AddOnTemplate",
 })]))]
 pub struct AddOnTemplateSpec {
-    /// The add-on.
+    /// `addonName` is the name of the ClusterManagementAddOn that this version belongs to.
     #[schemars(length(min = 1))]
     pub addon_name: String,
 
-    /// The version; the label `open-cluster-management.io/addon-version`, if it is left out.
+    /// `version` is the name of the version, for example `v1.2.0`. Defaults to the label
+    /// `open-cluster-management.io/addon-version`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::version")]
     pub version: Option<String>,
 
-    /// The objects. In their texts `{{NAME}}` stands for a variable.
+    /// `agentSpec` is the manifests, and how they are applied and deleted. `{{NAME}}` in any string is replaced by the
+    /// value of the variable NAME.
     pub agent_spec: ManifestWorkSpec,
 }
 
-may_be_missing!(AddOnTemplateSpec);
+empty_if_missing!(AddOnTemplateSpec);

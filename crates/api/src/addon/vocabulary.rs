@@ -1,34 +1,34 @@
-//! The words of add-ons on the wire.
+//! Labels, annotations, finalizers, condition types and reasons of add-ons.
 
-/// The add-on that a work, or an AddonInstance, is of.
+/// Label of a ManifestWork or AddonInstance: the name of the add-on that it belongs to.
 pub const NAME_LABEL: &str = "open-cluster-management.io/addon-name";
-/// The version that a work, or a template, is of.
+/// Label of a ManifestWork or AddOnTemplate: the version that it belongs to.
 pub const VERSION_LABEL: &str = "open-cluster-management.io/addon-version";
-/// On a work: what it was made from, so that another making of the same version is noticed.
+/// Annotation of a ManifestWork: a hash of its rendered spec. It changes when the same version renders to other manifests.
 pub const RENDERED_HASH: &str = "open-cluster-management.io/rendered-hash";
-/// Keeps a ManagedClusterAddOn until its works are gone.
+/// Finalizer of a ManagedClusterAddOn: the lifecycle controller removes it when the add-on's ManifestWorks are gone.
 pub const FINALIZER: &str = "addon.open-cluster-management.io/bellwether-cleanup";
-/// On a ManagedClusterAddOn that was made for a placement: `<namespace>/<name>` of that.
+/// Annotation of a ManagedClusterAddOn that the install controller created: the placement, as `<namespace>/<name>`.
 pub const INSTALLED_BY: &str = "addon.open-cluster-management.io/install-strategy";
-/// On a ManagedClusterAddOn: it goes also from a cluster that is out of reach.
+/// Annotation of a ManagedClusterAddOn: if `"true"`, the add-on is uninstalled even while the cluster is unreachable.
 pub const UNINSTALL_UNREACHABLE: &str = "addon.open-cluster-management.io/uninstall-when-unreachable";
-/// The namespace of add-ons on their clusters, where nobody says another.
+/// The default namespace of an add-on on its managed cluster.
 pub const INSTALL_NAMESPACE: &str = "open-cluster-management-agent-addon";
 
-/// Whether an add-on changes, and how that ended.
+/// Condition type: whether the version of the add-on is changing, and the result of the last change.
 pub const PROGRESSING: &str = "Progressing";
-/// Of Progressing: the version is there.
+/// Reason of Progressing: the requested version is installed.
 pub const SUCCEED: &str = "Succeed";
-/// Whether a cluster has had its turn, and what it waits for.
+/// Condition type: whether the rollout has admitted the cluster; the message says what the cluster waits for.
 pub const CONFIGURED: &str = "Configured";
-/// Whether all objects were written.
+/// Condition type: whether all manifests are applied.
 pub const MANIFEST_APPLIED: &str = "ManifestApplied";
-/// Whether the add-on is up.
+/// Condition type: whether the add-on is available on the cluster.
 pub const AVAILABLE: &str = "Available";
-/// Whether the add-on says that it is alive. Written by the agent of the cluster.
+/// Condition type: whether the add-on sends heartbeats. The agent of the cluster writes it.
 pub const HEARTBEAT: &str = "Heartbeat";
-/// Whether something is wrong that does not keep the add-on from working.
+/// Condition type: whether the add-on works with reduced function. The add-on's own status source writes it.
 pub const DEGRADED: &str = "Degraded";
 
-/// A version that is not known: while it changes, and where one was asked for that there is not.
+/// The value of `currentVersion` while the version changes, and of `lastVersion` if the version before did not exist.
 pub const UNKNOWN_VERSION: &str = "unknown";

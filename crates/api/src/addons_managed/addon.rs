@@ -1,7 +1,7 @@
 //! `Addon`: an add-on of this cluster, its namespaces, and how it is installed.
 //!
-//! Reading is lenient: what the schema demands of a writer may be missing to a reader, because the schema of the
-//! cluster may be another.
+//! Deserialization is lenient: fields that our schema requires may be missing, because the cluster may have the schema of
+//! another version installed.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::rules;
 use crate::{is_default, schemas};
 
-/// What an add-on consists of.
+/// `spec` describes the add-on and its namespaces.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "addons.managed.openshift.io",
@@ -24,365 +24,371 @@ use crate::{is_default, schemas};
     status = "AddonStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "An add-on of this cluster.",
+    doc = "Addon is an add-on of this cluster. The addon-controller creates its namespaces and its AddonInstance, and \
+           writes the status. Fields that OpenShift's addon-operator uses for OLM, monitoring and upgrades are kept for \
+           compatibility, and Bellwether does not act on them.",
     printcolumn(name = "Status", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "What the add-on consists of.")]
+#[schemars(!default, !remote)]
 #[schemars(extend("x-kubernetes-validations" = rules::spec()))]
 pub struct AddonSpec {
-    /// The name for people.
+    /// `displayName` is the name of the add-on for people.
     #[schemars(length(min = 1))]
     pub display_name: String,
 
-    /// The version that is installed, for reports.
+    /// `version` is the installed version, for reports. Bellwether does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 
-    /// Leaves everything as it is while set.
+    /// `pause` stops reconciliation of this add-on while it is true. Defaults to false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pause: bool,
 
-    /// The namespaces of the add-on. Those that are not there are created, and go with the add-on.
+    /// `namespaces` lists the namespaces of the add-on. Missing ones are created, and deleted with the Addon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<AddonNamespace>,
 
-    /// Labels of everything that is made for the add-on.
+    /// `commonLabels` are added to every object that is created for the add-on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub common_labels: BTreeMap<String, String>,
 
-    /// Annotations of everything that is made for the add-on.
+    /// `commonAnnotations` are added to every object that is created for the add-on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub common_annotations: BTreeMap<String, String>,
 
-    /// Tells reports on this revision of the add-on from those on others.
+    /// `correlationID` links status reports to this revision of the add-on. Bellwether does not use it.
     #[serde(rename = "correlationID", skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
 
-    /// How the add-on is installed.
+    /// `install` says how the add-on is installed. Bellwether reads only the namespace from it.
     pub install: AddonInstall,
 
-    /// The add-on must say that it has cleaned up before it counts as ready to be deleted.
+    /// `deleteAckRequired` makes deletion wait for the add-on: the Addon is ready to be deleted only after its
+    /// AddonInstance has the condition ReadyToBeDeleted=True. Defaults to false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delete_ack_required: bool,
 
-    /// The add-on must say that it has set itself up before it counts as installed.
+    /// `installAckRequired` makes installation wait for the add-on: the Addon is available only after its AddonInstance
+    /// has the condition Installed=True. Defaults to false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub install_ack_required: bool,
 
-    /// Where the progress of an upgrade is reported.
+    /// `upgradePolicy` identifies where upgrade progress is reported. Bellwether does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade_policy: Option<AddonUpgradePolicy>,
 
-    /// How the add-on is monitored.
+    /// `monitoring` configures monitoring of the add-on. Bellwether does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<AddonMonitoring>,
 
-    /// Secrets that are copied into the namespaces of the add-on.
+    /// `secretPropagation` lists Secrets to copy into the namespaces of the add-on. Bellwether does not copy them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_propagation: Option<AddonSecretPropagation>,
 
-    /// A package that is installed with the add-on.
+    /// `packageOperator` is a package to install with the add-on. Bellwether does not install it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package_operator: Option<AddonPackageOperator>,
 }
 
-may_be_missing!(AddonSpec);
+empty_if_missing!(AddonSpec);
 
-/// A namespace of an add-on.
+/// A namespace of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A namespace of the add-on.")]
+#[schemars(!default)]
 pub struct AddonNamespace {
-    /// Its name.
+    /// `name` is the name of the namespace.
     #[schemars(length(min = 1))]
     pub name: String,
 
-    /// Labels that it gets.
+    /// `labels` are added to the namespace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 
-    /// Annotations that it gets.
+    /// `annotations` are added to the namespace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
 
-/// How an add-on is installed: a type, and the block of that type.
+/// How the add-on is installed: a type, and the field for that type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How the add-on is installed: a type, and the block of that type.")]
+#[schemars(!default)]
 #[schemars(extend("x-kubernetes-validations" = rules::install()))]
 pub struct AddonInstall {
-    /// Which of the blocks counts.
-    // Text, because the schema of the cluster may know other types than ours does.
+    /// `type` is `OLMOwnNamespace`, `OLMAllNamespaces` or `External`. The field for the chosen type is required, and
+    /// the type is immutable.
+    // A string and not an enum, because the CRD on the cluster may allow other types.
     #[serde(rename = "type")]
     #[schemars(schema_with = "schemas::install_type")]
     pub type_: String,
 
-    /// By OLM, for its own namespace.
+    /// `olmOwnNamespace` is an OLM installation that watches its own namespace, for the type `OLMOwnNamespace`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub olm_own_namespace: Option<OlmInstall>,
 
-    /// By OLM, for all namespaces.
+    /// `olmAllNamespaces` is an OLM installation that watches all namespaces, for the type `OLMAllNamespaces`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub olm_all_namespaces: Option<OlmInstall>,
 
-    /// By somebody else.
+    /// `external` is an installation by another tool, for the type `External`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalInstall>,
 }
 
-/// An installation by OLM.
+/// An installation by the Operator Lifecycle Manager (OLM). Bellwether reads only `namespace`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "An installation by OLM.")]
+#[schemars(!default)]
 #[schemars(extend("x-kubernetes-validations" = rules::olm()))]
 pub struct OlmInstall {
-    /// The namespace that the add-on is installed in.
+    /// `namespace` is the namespace in which the add-on is installed and its AddonInstance is created. It is immutable.
     #[schemars(length(min = 1, max = 253))]
     pub namespace: String,
 
-    /// The image of the catalog.
+    /// `catalogSourceImage` is the image of the OLM catalog.
     #[schemars(length(min = 1))]
     pub catalog_source_image: String,
 
-    /// The channel to subscribe to.
+    /// `channel` is the OLM channel to subscribe to.
     #[schemars(length(min = 1))]
     pub channel: String,
 
-    /// The package to install.
+    /// `packageName` is the OLM package to install. It is immutable.
     #[schemars(length(min = 1))]
     pub package_name: String,
 
-    /// The secret that images are pulled with.
+    /// `pullSecretName` is the name of the Secret with which images are pulled. It must be a destination in
+    /// `secretPropagation`, if that is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub pull_secret_name: Option<String>,
 
-    /// What the subscription is configured with.
+    /// `config` configures the OLM subscription.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<SubscriptionConfig>,
 
-    /// More catalogs.
+    /// `additionalCatalogSources` lists further OLM catalogs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub additional_catalog_sources: Vec<AdditionalCatalogSource>,
 }
 
-/// An installation that is somebody else's.
+/// An installation by another tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "An installation that is somebody else's.")]
+#[schemars(!default)]
 #[schemars(extend("x-kubernetes-validations" = rules::external()))]
 pub struct ExternalInstall {
-    /// The namespace that the add-on is installed in.
+    /// `namespace` is the namespace in which the add-on is installed and its AddonInstance is created. It is immutable.
     #[schemars(length(min = 1, max = 253))]
     pub namespace: String,
 }
 
-/// What a subscription is configured with.
+/// The configuration of an OLM subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What the subscription is configured with.")]
+#[schemars(!default)]
 pub struct SubscriptionConfig {
-    /// The environment of the add-on.
+    /// `env` lists environment variables for the add-on's containers.
     pub env: Vec<EnvironmentVariable>,
 }
 
-/// A variable of an add-on's environment.
+/// An environment variable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A variable of the environment.")]
+#[schemars(!default)]
 pub struct EnvironmentVariable {
-    /// Its name.
+    /// `name` is the name of the variable.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Its value.
+    /// `value` is the value of the variable.
     #[schemars(length(min = 1))]
     pub value: String,
 }
 
-/// One more catalog.
+/// A further OLM catalog.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "One more catalog.")]
+#[schemars(!default)]
 pub struct AdditionalCatalogSource {
-    /// Its name, which is not that of the add-on.
+    /// `name` is the name of the catalog source. It must differ from the name of the Addon.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Its image.
+    /// `image` is the image of the catalog.
     #[schemars(length(min = 1))]
     pub image: String,
 }
 
-/// Where the progress of an upgrade is reported.
+/// Where upgrade progress is reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Where the progress of an upgrade is reported.")]
+#[schemars(!default)]
 pub struct AddonUpgradePolicy {
-    /// The policy.
+    /// `id` is the ID of the upgrade policy.
     pub id: String,
 }
 
-/// How an add-on is monitored.
+/// How the add-on is monitored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How the add-on is monitored.")]
+#[schemars(!default)]
 pub struct AddonMonitoring {
-    /// Series that are federated from a Prometheus of the add-on.
+    /// `federation` selects metrics to federate from a Prometheus of the add-on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub federation: Option<MonitoringFederation>,
 
-    /// A Prometheus of its own for the add-on.
+    /// `monitoringStack` configures a dedicated Prometheus for the add-on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitoring_stack: Option<MonitoringStack>,
 }
 
-/// Series that are federated from a Prometheus of the add-on.
+/// Metrics to federate from a Prometheus of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Series that are federated from a Prometheus of the add-on.")]
+#[schemars(!default)]
 pub struct MonitoringFederation {
-    /// The namespace of that Prometheus.
+    /// `namespace` is the namespace of the Prometheus.
     #[schemars(length(min = 1))]
     pub namespace: String,
-    /// The name of the port of its service.
+    /// `portName` is the name of the port of the Prometheus service.
     #[schemars(length(min = 1))]
     pub port_name: String,
-    /// The series.
+    /// `matchNames` lists the names of the metrics to federate.
     pub match_names: Vec<String>,
-    /// How its service is found.
+    /// `matchLabels` selects the Prometheus service by its labels.
     #[schemars(extend("minProperties" = 1))]
     pub match_labels: BTreeMap<String, String>,
 }
 
-/// A Prometheus of its own for an add-on.
+/// A dedicated Prometheus for the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A Prometheus of its own for the add-on.")]
+#[schemars(!default)]
 pub struct MonitoringStack {
-    /// Where its series are sent.
+    /// `rhobsRemoteWriteConfig` configures remote write of its metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rhobs_remote_write_config: Option<RemoteWriteConfig>,
 }
 
-/// Where series are sent.
+/// The target of a remote write.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Where series are sent.")]
+#[schemars(!default)]
 pub struct RemoteWriteConfig {
-    /// The address.
+    /// `url` is the URL to which metrics are sent.
     pub url: String,
-    /// How to get a token for it.
+    /// `oauth2` configures the OAuth 2.0 token for the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::any_object")]
+    #[schemars(schema_with = "schemas::opaque_object")]
     pub oauth2: Option<Value>,
-    /// The series to send; no other is.
+    /// `allowlist` lists the metrics to send.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowlist: Vec<String>,
 }
 
-/// Secrets that are copied into the namespaces of an add-on.
+/// Secrets to copy into the namespaces of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Secrets that are copied into the namespaces of the add-on.")]
+#[schemars(!default)]
 pub struct AddonSecretPropagation {
-    /// The secrets.
+    /// `secrets` lists the Secrets to copy.
     #[schemars(length(max = 1000))]
     pub secrets: Vec<PropagatedSecret>,
 }
 
-/// A secret that is copied.
+/// A Secret to copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A secret that is copied.")]
+#[schemars(!default)]
 pub struct PropagatedSecret {
-    /// What it is copied from.
+    /// `sourceSecret` names the Secret to copy.
     pub source_secret: SecretName,
-    /// What the copy is called.
+    /// `destinationSecret` names the copy.
     pub destination_secret: SecretName,
 }
 
-/// The name of a secret.
+/// The name of a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A secret.")]
+#[schemars(!default)]
 pub struct SecretName {
-    /// Its name.
+    /// `name` is the name of the Secret.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 253))]
     pub name: String,
 }
 
-/// A package that is installed with an add-on.
+/// A package to install with the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A package that is installed with the add-on.")]
+#[schemars(!default)]
 pub struct AddonPackageOperator {
-    /// The image of the package.
+    /// `image` is the image of the package.
     pub image: String,
 }
 
-/// What became of an add-on.
+/// `status` is the observed state of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(description = "What became of the add-on.")]
 pub struct AddonStatus {
-    /// The generation of the spec that was last looked at.
+    /// `observedGeneration` is the generation of the spec that the addon-controller last reconciled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state of the add-on, one condition of each type.
+    /// `conditions` describe the add-on: Available, Installed, Paused, ReadyToBeDeleted, DeleteTimeout and
+    /// HeartbeatTimeout.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// The state in one word, for tables: Pending, Ready, Terminating or Error.
+    /// `phase` summarizes the conditions for tables: Pending, Ready, Terminating or Error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
 
-    /// What was last reported of an upgrade.
+    /// `upgradePolicy` is the upgrade progress that was last reported. Bellwether does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade_policy: Option<AddonUpgradePolicyStatus>,
 
-    /// What was last reported of this status.
+    /// `ocmReportedStatusHash` is a hash of the status that was last reported. Bellwether does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ocm_reported_status_hash: Option<ReportedStatusHash>,
 
-    /// The version that was last looked at.
+    /// `observedVersion` is the version that was last reconciled. Bellwether does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_version: Option<String>,
 
-    /// The version of the operator that was last seen to be available.
+    /// `lastObservedAvailableCSV` is the last OLM ClusterServiceVersion that was available. Bellwether does not set it.
     #[serde(rename = "lastObservedAvailableCSV", skip_serializing_if = "Option::is_none")]
     pub last_observed_available_csv: Option<String>,
 }
 
-/// What was last reported of an upgrade.
+/// The upgrade progress that was last reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What was last reported of an upgrade.")]
+#[schemars(!default)]
 pub struct AddonUpgradePolicyStatus {
-    /// The policy.
+    /// `id` is the ID of the upgrade policy.
     pub id: String,
-    /// `started` or `completed`.
+    /// `value` is `started` or `completed`.
     pub value: String,
-    /// The version of the add-on.
+    /// `version` is the version of the add-on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The generation of the spec that was reported on.
+    /// `observedGeneration` is the generation of the spec that the report is about.
     pub observed_generation: i64,
 }
 
-/// What was last reported of a status.
+/// A hash of the status that was last reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What was last reported of the status.")]
+#[schemars(!default)]
 pub struct ReportedStatusHash {
-    /// A hash of it.
+    /// `statusHash` is the hash.
     pub status_hash: String,
-    /// The generation of the spec that was reported on.
+    /// `observedGeneration` is the generation of the spec that the report is about.
     pub observed_generation: i64,
 }
 
@@ -393,20 +399,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_addon_of_another_schema_is_read() {
+    fn addon_with_missing_or_unknown_fields_deserializes() {
         for body in [
             json!({"metadata": {"name": "a"}}),
             json!({"metadata": {"name": "a"}, "spec": {}}),
             json!({"metadata": {"name": "a"}, "spec": {"install": {}}}),
             json!({"metadata": {"name": "a"}, "spec": {"install": {"type": "", "later": 1}}, "status": {}}),
         ] {
-            let addon: Addon = serde_json::from_value(body.clone()).expect("the object is readable");
+            let addon: Addon = serde_json::from_value(body.clone()).expect("the Addon deserializes");
             assert_eq!(addon.spec, AddonSpec::default(), "{body}");
         }
     }
 
     #[test]
-    fn what_a_go_client_leaves_unset_reads_as_unset() {
+    fn addon_from_go_client_with_zero_values_deserializes() {
         let addon: Addon = serde_json::from_value(json!({
             "metadata": {"name": "a", "creationTimestamp": null},
             "spec": {
@@ -417,7 +423,7 @@ mod tests {
             },
             "status": {},
         }))
-        .expect("the object is readable");
+        .expect("the Addon deserializes");
         assert!(!addon.spec.pause);
         assert_eq!(addon.spec.install.olm_own_namespace.map(|block| block.namespace).as_deref(), Some("a"));
     }

@@ -1,4 +1,4 @@
-//! `AddonInstance`: where an add-on says that it is alive.
+//! `AddonInstance`: where an add-on reports its heartbeats and its health.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::schemas;
 
-/// What an add-on instance is asked for.
-///
-/// An object may come without a `spec`; it reads as an empty one, so that one such object does not end a watch.
+/// `spec` is what is expected of the add-on.
+// A missing `spec` reads as an empty one, so that one object without it does not end the watch of the kind.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "addons.managed.openshift.io",
@@ -19,54 +18,57 @@ use crate::schemas;
     namespaced,
     status = "AddonInstanceStatus",
     derive = "PartialEq",
-    doc = "The liveness of an add-on: the add-on beats here, and silence is noticed.",
+    doc = "AddonInstance is where an add-on reports its heartbeats and its health. The addon-controller creates one for \
+           each Addon. The add-on writes the status; the heartbeat-checker sets the condition Healthy to Unknown when \
+           heartbeats stop.",
     printcolumn(name = "Last Heartbeat", type_ = "date", json_path = ".status.lastHeartbeatTime"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
-#[serde(rename_all = "camelCase", from = "Option<SentSpec>")]
-#[schemars(!from, description = "What the add-on is asked for.")]
+#[serde(rename_all = "camelCase", from = "Option<WireSpec>")]
+#[schemars(!from)]
 pub struct AddonInstanceSpec {
-    /// Asks the add-on to clean up after itself, because it is about to be deleted.
+    /// `markedForDeletion` asks the add-on to clean up, because it is about to be deleted. Defaults to false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marked_for_deletion: Option<bool>,
 
-    /// How often the add-on sends a heartbeat, as Go writes durations: `10s`, `1m30s`.
-    // Text, because the server takes any: whoever needs the duration parses it, object by object.
+    /// `heartbeatUpdatePeriod` is how often the add-on sends a heartbeat, as a Go duration such as `10s` or `1m30s`.
+    /// Defaults to `10s`. The add-on counts as silent after three periods without a heartbeat.
+    // A string, because the API server accepts any text; the heartbeat crate parses it and handles invalid values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::heartbeat_update_period")]
     pub heartbeat_update_period: Option<String>,
 }
 
-/// A `spec` as it was sent.
+/// A `spec` as it is on the wire, where every field may be missing.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct SentSpec {
+struct WireSpec {
     marked_for_deletion: Option<bool>,
     heartbeat_update_period: Option<String>,
 }
 
-impl From<Option<SentSpec>> for AddonInstanceSpec {
-    fn from(sent: Option<SentSpec>) -> Self {
-        let SentSpec { marked_for_deletion, heartbeat_update_period } = sent.unwrap_or_default();
+impl From<Option<WireSpec>> for AddonInstanceSpec {
+    fn from(wire: Option<WireSpec>) -> Self {
+        let WireSpec { marked_for_deletion, heartbeat_update_period } = wire.unwrap_or_default();
         Self { marked_for_deletion, heartbeat_update_period }
     }
 }
 
-/// What an add-on says of itself, and what its silence says.
+/// `status` is the heartbeats and the health of the add-on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(description = "What the add-on says of itself, and what its silence says.")]
 pub struct AddonInstanceStatus {
-    /// The generation of the spec that was last looked at.
+    /// `observedGeneration` is the generation of the spec that was last reconciled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state of the add-on, one condition of each type.
+    /// `conditions` describe the add-on: Healthy, Degraded, Installed and ReadyToBeDeleted, each with the prefix
+    /// `addons.managed.openshift.io/`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// When the add-on last sent a heartbeat. Absent for an add-on that never sent one.
+    /// `lastHeartbeatTime` is when the add-on last sent a heartbeat. It is not set until the first heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<Time>,
 }
@@ -78,11 +80,11 @@ mod tests {
     use super::*;
 
     fn read(body: serde_json::Value) -> AddonInstance {
-        serde_json::from_value(body).expect("the object is readable")
+        serde_json::from_value(body).expect("the AddonInstance deserializes")
     }
 
     #[test]
-    fn an_instance_without_a_spec_reads_as_one_with_an_empty_spec() {
+    fn instance_without_spec_deserializes_with_empty_spec() {
         let metadata = json!({"name": "addon-instance", "namespace": "reference-addon"});
         for body in [
             json!({"metadata": metadata}),
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_a_go_client_with_nothing_set_are_read() {
+    fn instance_from_go_client_with_zero_values_deserializes() {
         let instance = read(json!({
             "metadata": {"name": "addon-instance", "creationTimestamp": null},
             "spec": {"markedForDeletion": false, "heartbeatUpdatePeriod": "0s"},
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_is_a_period_to_the_type() {
+    fn heartbeat_period_accepts_any_string() {
         for period in ["banana", "-5s", ""] {
             let instance = read(json!({"metadata": {}, "spec": {"heartbeatUpdatePeriod": period}}));
             assert_eq!(instance.spec.heartbeat_update_period.as_deref(), Some(period));

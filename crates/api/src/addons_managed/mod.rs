@@ -1,6 +1,5 @@
-//! `addons.managed.openshift.io`: the add-ons of a cluster and how they say that they are alive.
-//! The wire is that of the upstream operator, so that its clients work unchanged; what the objects mean is decided
-//! by the jobs that use them.
+//! `addons.managed.openshift.io`: the add-ons of one cluster and their heartbeats. The types are those of OpenShift's
+//! addon-operator, so that its clients work unchanged. What the controllers do with them is in `bellwether-heartbeat`.
 
 mod addon;
 mod instance;

@@ -1,4 +1,4 @@
-//! `AddonOperator`: what holds for all add-ons of this cluster. There is one, and its name is `addon-operator`.
+//! `AddonOperator`: settings for all add-ons of this cluster. Only the object named `addon-operator` has an effect.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{is_default, schemas};
 
-/// What holds for all add-ons.
+/// `spec` is the settings for all add-ons of this cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "addons.managed.openshift.io",
@@ -17,71 +17,71 @@ use crate::{is_default, schemas};
     status = "AddonOperatorStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "What holds for all add-ons of this cluster.",
+    doc = "AddonOperator holds settings for all add-ons of this cluster. Only the object named `addon-operator` has an \
+           effect. The addon-operator-controller writes the status.",
     printcolumn(name = "Status", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "What holds for all add-ons.")]
+#[schemars(!default, !remote)]
 pub struct AddonOperatorSpec {
-    /// Leaves every add-on as it is while set.
+    /// `pause` stops reconciliation of all Addons while it is true. Defaults to false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pause: bool,
 
-    /// Features that are switched on, with commas between them.
+    /// `featureFlags` lists enabled features, separated by commas. Bellwether does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature_flags: Option<String>,
 
-    /// Where the state of add-ons is reported.
+    /// `ocm` configures where the state of add-ons is reported. Bellwether does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ocm: Option<AddonOperatorOcm>,
 }
 
-may_be_missing!(AddonOperatorSpec);
+empty_if_missing!(AddonOperatorSpec);
 
 /// Where the state of add-ons is reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Where the state of add-ons is reported.")]
+#[schemars(!default)]
 pub struct AddonOperatorOcm {
-    /// The address.
+    /// `endpoint` is the URL that reports are sent to.
     pub endpoint: String,
-    /// What to show there.
+    /// `secret` names the Secret with the credentials.
     pub secret: ClusterSecretReference,
 }
 
-/// A secret in some namespace.
+/// The name and namespace of a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A secret in some namespace.")]
+#[schemars(!default)]
 pub struct ClusterSecretReference {
-    /// Its name.
+    /// `name` is the name of the Secret.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Its namespace.
+    /// `namespace` is the namespace of the Secret.
     #[schemars(length(min = 1))]
     pub namespace: String,
 }
 
-/// How the operator is.
+/// `status` is whether the settings are in effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(description = "How the operator is.")]
 pub struct AddonOperatorStatus {
-    /// The generation of the spec that was last looked at.
+    /// `observedGeneration` is the generation of the spec that was last reconciled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The state of the operator, one condition of each type.
+    /// `conditions` describe the settings: Available and Paused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// When the operator last said that it is alive.
+    /// `lastHeartbeatTime` is when the operator last sent a heartbeat. Bellwether does not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<Time>,
 
-    /// The state in one word, for tables.
+    /// `phase` summarizes the conditions for tables: Ready or Error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
 }

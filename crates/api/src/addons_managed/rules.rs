@@ -1,14 +1,14 @@
-//! What an Addon must satisfy beyond its schema, as CEL. Kubernetes refuses a definition whose rules may cost too
-//! much, which is why the lists and texts that are looked through have bounds.
+//! CEL validation rules of the Addon. Kubernetes rejects a CRD whose rules may cost too much, so the lists and strings that
+//! the rules read have a maximum length in the schema.
 
 use serde_json::{Value, json};
 
 const OWN: &str = "olmOwnNamespace";
 const ALL: &str = "olmAllNamespaces";
-/// `namespace` is a word of CEL's own, and written so where a field has that name.
+/// `namespace` is a reserved word in CEL; a field of that name is written `__namespace__`.
 const SAME_NAMESPACE: &str = "self.__namespace__ == oldSelf.__namespace__";
 
-/// Rules of the whole object; only here is its name known.
+/// Rules for the whole object. Only here can a rule read `metadata.name`.
 pub(crate) fn addon() -> Value {
     [OWN, ALL]
         .map(|block| {
@@ -20,14 +20,14 @@ pub(crate) fn addon() -> Value {
                 ),
                 format!(
                     ".spec.install.{block}.additionalCatalogSources: no source may be named like the Addon, \
-                     because its own catalog source is"
+                     because the catalog source of the Addon itself has that name"
                 ),
             )
         })
         .into()
 }
 
-/// Rules of the spec.
+/// Rules for `spec`.
 pub(super) fn spec() -> Value {
     [OWN, ALL]
         .map(|block| {
@@ -39,14 +39,15 @@ pub(super) fn spec() -> Value {
                      has(secret.destinationSecret.name) && secret.destinationSecret.name == {path}.pullSecretName)"
                 ),
                 format!(
-                    ".spec.install.{block}.pullSecretName: not found as a destination in .spec.secretPropagation"
+                    ".spec.install.{block}.pullSecretName: not found as a destination in \
+                     .spec.secretPropagation.secrets"
                 ),
             )
         })
         .into()
 }
 
-/// Rules of how an add-on is installed.
+/// Rules for `spec.install`.
 pub(super) fn install() -> Value {
     let blocks = [("OLMOwnNamespace", OWN), ("OLMAllNamespaces", ALL), ("External", "external")];
     let mut rules = blocks
@@ -66,14 +67,14 @@ pub(super) fn install() -> Value {
     rules.into()
 }
 
-/// Rules of an installation by OLM.
+/// Rules for the two OLM fields of `spec.install`.
 pub(super) fn olm() -> Value {
     let message = ".spec.install is immutable, except for catalogSourceImage, channel, config, pullSecretName and \
                    additionalCatalogSources";
     json!([rule(format!("{SAME_NAMESPACE} && self.packageName == oldSelf.packageName"), message)])
 }
 
-/// Rules of an installation that is somebody else's.
+/// Rules for `spec.install.external`.
 pub(super) fn external() -> Value {
     json!([rule(SAME_NAMESPACE, ".spec.install.external.namespace is immutable")])
 }

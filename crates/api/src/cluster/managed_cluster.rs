@@ -1,4 +1,4 @@
-//! `ManagedCluster`: a cluster of the fleet. Its namespace on the hub has its name.
+//! `ManagedCluster`: a cluster of the fleet. Its namespace on the hub has the same name.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{is_default, schemas};
 
-/// What the hub knows of a cluster.
+/// `spec` is how the hub treats the cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -22,7 +22,8 @@ use crate::{is_default, schemas};
     status = "ManagedClusterStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A cluster of the fleet.",
+    doc = "ManagedCluster is a cluster of the fleet. Everything that belongs to the cluster is in the namespace of the \
+           same name on the hub. The cluster's agent and the cluster controller of the hub write the status.",
     printcolumn(name = "Hub Accepted", type_ = "boolean", json_path = ".spec.hubAcceptsClient"),
     printcolumn(
         name = "Managed Cluster URLs",
@@ -42,129 +43,133 @@ use crate::{is_default, schemas};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "What the hub knows of the cluster.")]
+#[schemars(!default, !remote)]
 pub struct ManagedClusterSpec {
-    /// Whether the cluster may be a part of the fleet. Accepting it gives it its namespace.
+    /// `hubAcceptsClient` accepts the cluster into the fleet. When it becomes true, the hub creates the namespace of
+    /// the cluster. Defaults to false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub hub_accepts_client: bool,
 
-    /// How long the lease of the cluster may go without being renewed, in seconds; after five times as long the cluster
-    /// counts as out of reach.
+    /// `leaseDurationSeconds` is how often, at the latest, the agent renews the Lease of the cluster, in seconds. After
+    /// five times this duration without a renewal the cluster counts as unreachable. Defaults to 60.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::lease_duration")]
     pub lease_duration_seconds: Option<i32>,
 
-    /// What keeps placements from choosing the cluster.
+    /// `taints` keep placements that do not tolerate them from selecting the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
 
-    /// How to reach the API of the cluster.
+    /// `managedClusterClientConfigs` lists the addresses of the cluster's API server. Bellwether does not use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub managed_cluster_client_configs: Vec<ClientConfig>,
 }
 
-may_be_missing!(ManagedClusterSpec);
+empty_if_missing!(ManagedClusterSpec);
 
-/// Something that keeps placements from choosing a cluster, unless they tolerate it.
+/// A taint of the cluster. Placements that do not tolerate it do not select the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Something that keeps placements from choosing the cluster, unless they tolerate it.")]
+#[schemars(!default)]
 pub struct Taint {
-    /// Its name.
+    /// `key` is the name of the taint.
     #[schemars(length(max = 316))]
     #[schemars(regex(
         pattern = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
     ))]
     pub key: String,
 
-    /// Its value.
+    /// `value` is the value of the taint.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub value: String,
 
-    /// What it does to placements that do not tolerate it.
+    /// `effect` is what the taint does to placements that do not tolerate it: `NoSelect` (the cluster is not selected,
+    /// and deselected if it was), `PreferNoSelect` (the cluster is selected only if there are not enough others) or
+    /// `NoSelectIfNew` (the cluster is not newly selected, but stays selected).
     pub effect: TaintEffect,
 
-    /// Since when it is there.
+    /// `timeAdded` is when the taint was added. The hub sets it if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_added: Option<Time>,
 }
 
-/// What a taint does.
+/// The effect of a taint on placements that do not tolerate it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TaintEffect {
-    /// The cluster is not chosen, and no longer chosen where it was.
+    /// The cluster is not selected, and deselected if it was.
     #[default]
     NoSelect,
-    /// The cluster is chosen when there is no other.
+    /// The cluster is selected only if there are not enough others.
     PreferNoSelect,
-    /// The cluster is not chosen anew, and stays where it was.
+    /// The cluster is not newly selected, but stays selected.
     NoSelectIfNew,
-    /// One that is not known here; it keeps nobody away.
+    /// Any other value. The taint has no effect.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// How to reach the API of a cluster.
+/// The address of a cluster's API server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How to reach the API of the cluster.")]
+#[schemars(!default)]
 pub struct ClientConfig {
-    /// The address.
+    /// `url` is the URL of the API server.
     pub url: String,
 
-    /// Whom to trust there, in base64.
+    /// `caBundle` is the CA certificates for verifying the API server, as base64-encoded PEM.
     #[serde(rename = "caBundle", default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::bytes")]
+    #[schemars(schema_with = "schemas::base64")]
     pub ca_bundle: Option<String>,
 }
 
-/// What a cluster says of itself.
+/// `status` is the observed state of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What the cluster says of itself.")]
+#[schemars(!default)]
 pub struct ManagedClusterStatus {
-    /// Whether it is accepted, has joined, and is in reach.
+    /// `conditions` describe the cluster: HubAcceptedManagedCluster, ManagedClusterJoined,
+    /// ManagedClusterConditionAvailable and Deleting.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// What its nodes have.
+    /// `capacity` is the total resources of the cluster's nodes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, Quantity>,
 
-    /// What its nodes have for workloads.
+    /// `allocatable` is the resources of the cluster's nodes that are available to pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub allocatable: BTreeMap<String, Quantity>,
 
-    /// What runs there.
+    /// `version` is the versions of the software on the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<ManagedClusterVersion>,
 
-    /// What the cluster claims of itself, for placements to choose by.
+    /// `clusterClaims` lists properties that the cluster reports about itself. Placements can select clusters by them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schemas::named_values")]
+    #[schemars(schema_with = "schemas::cluster_claims")]
     pub cluster_claims: Vec<ClusterClaim>,
 }
 
-/// Versions of what runs on a cluster.
+/// The versions of the software on the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Versions of what runs on the cluster.")]
+#[schemars(!default)]
 pub struct ManagedClusterVersion {
-    /// Of Kubernetes.
+    /// `kubernetes` is the Kubernetes version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubernetes: Option<String>,
 }
 
-/// Something that a cluster claims of itself.
+/// A property that the cluster reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Something that the cluster claims of itself.")]
+#[schemars(!default)]
 pub struct ClusterClaim {
-    /// What it is about.
+    /// `name` is the name of the claim.
     pub name: String,
-    /// What is claimed.
+    /// `value` is the value of the claim.
     pub value: String,
 }

@@ -1,5 +1,5 @@
-//! `cluster.open-cluster-management.io`: the clusters of a fleet, the sets they are in, and which of them are chosen.
-//! The wire is a subset of upstream's, so that either side can be somebody else's.
+//! `cluster.open-cluster-management.io`: the clusters of a fleet, the sets they belong to, and the placements that select
+//! them. The types are a subset of Open Cluster Management's, so either side can be replaced by upstream's controllers.
 
 mod managed_cluster;
 mod placement;

@@ -1,4 +1,4 @@
-//! `Placement` and `PlacementDecision`: which clusters are wanted, and which they are.
+//! `Placement` selects clusters; `PlacementDecision` holds the result.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, LabelSelectorRequirement};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::TaintEffect;
 use crate::{is_default, schemas};
 
-/// Which clusters are wanted.
+/// `spec` is the criteria by which clusters are selected.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -21,7 +21,8 @@ use crate::{is_default, schemas};
     status = "PlacementStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Chooses clusters.",
+    doc = "Placement selects clusters from the ManagedClusterSets that are bound to its namespace. The \
+           placement-controller writes the selected clusters to PlacementDecisions, and the result to the status.",
     printcolumn(
         name = "Succeeded",
         type_ = "string",
@@ -40,289 +41,302 @@ use crate::{is_default, schemas};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "Which clusters are wanted.")]
+#[schemars(!default, !remote)]
 pub struct PlacementSpec {
-    /// The sets to choose from, of those that are bound in this namespace; all of those, if none is named.
+    /// `clusterSets` limits the selection to these ManagedClusterSets. Defaults to all sets that are bound to the
+    /// namespace of the placement.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_sets: Vec<String>,
 
-    /// How many clusters are wanted; all, if it is left out.
+    /// `numberOfClusters` is how many clusters to select. Defaults to all that match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub number_of_clusters: Option<i32>,
 
-    /// What a cluster must be like: as any one of these says. All are, if there is none.
+    /// `predicates` are the requirements on clusters. A cluster matches if it satisfies at least one of them. If there
+    /// are none, all clusters match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predicates: Vec<ClusterPredicate>,
 
-    /// Which clusters come first where not all can be chosen.
+    /// `prioritizerPolicy` ranks clusters if more match than `numberOfClusters`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prioritizer_policy: Option<PrioritizerPolicy>,
 
-    /// Taints in spite of which clusters are chosen.
+    /// `tolerations` lists the cluster taints that this placement tolerates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
 
-    /// How the chosen clusters are grouped.
+    /// `decisionStrategy` divides the selected clusters into groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_strategy: Option<DecisionStrategy>,
 }
 
-may_be_missing!(PlacementSpec);
+empty_if_missing!(PlacementSpec);
 
-/// What a cluster must be like.
+/// A requirement on clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What a cluster must be like.")]
+#[schemars(!default)]
 pub struct ClusterPredicate {
-    /// Labels and claims, all of which must fit.
+    /// `requiredClusterSelector` selects clusters by labels and claims. Both must match.
     #[serde(default, skip_serializing_if = "is_default")]
     pub required_cluster_selector: RequiredClusterSelector,
 }
 
-/// Labels and claims of a cluster.
+/// A selector on the labels and claims of clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Labels and claims of a cluster.")]
+#[schemars(!default)]
 pub struct RequiredClusterSelector {
-    /// Its labels.
+    /// `labelSelector` matches the labels of the ManagedCluster.
     #[serde(default, skip_serializing_if = "is_default")]
     pub label_selector: LabelSelector,
 
-    /// Its claims.
+    /// `claimSelector` matches `status.clusterClaims` of the ManagedCluster.
     #[serde(default, skip_serializing_if = "is_default")]
     pub claim_selector: ClaimSelector,
 
-    /// Expressions over the cluster. They are not evaluated: a placement that has any is misconfigured, and chooses none
-    /// anew.
-    // Kept, because a predicate that is dropped in silence would choose too many.
+    /// `celSelector` is not supported. A placement that sets it gets the condition PlacementMisconfigured=True and
+    /// keeps the clusters that it selected before.
+    // The field is stored so that the placement can be reported as misconfigured. If it were pruned, the placement
+    // would silently select too many clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schemas::any_object")]
+    #[schemars(schema_with = "schemas::opaque_object")]
     pub cel_selector: Option<Value>,
 }
 
-/// Claims of a cluster.
+/// A selector on the claims of clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Claims of a cluster.")]
+#[schemars(!default)]
 pub struct ClaimSelector {
-    /// All of these must fit.
+    /// `matchExpressions` lists requirements on claims. All of them must be satisfied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
 
-/// Which clusters come first.
+/// How clusters are ranked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Which clusters come first.")]
+#[schemars(!default)]
 pub struct PrioritizerPolicy {
-    /// Whether what is said here is all that counts.
+    /// `mode` is `Additive` (the built-in prioritizers Balance and Steady have weight 1 unless configured otherwise) or
+    /// `Exact` (only the configured prioritizers count). Defaults to `Additive`.
     #[serde(default)]
     #[schemars(schema_with = "schemas::prioritizer_mode")]
     pub mode: PrioritizerMode,
 
-    /// What counts, and how much.
+    /// `configurations` lists prioritizers and their weights.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configurations: Vec<PrioritizerConfig>,
 }
 
-/// Whether a policy is all that counts.
+/// Whether unconfigured prioritizers count: `Additive` or `Exact`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PrioritizerMode {
-    /// Besides what is said, Balance and Steady count once each.
+    /// Balance and Steady have weight 1 unless configured otherwise.
     #[default]
     Additive,
-    /// What is not said does not count.
+    /// Only the configured prioritizers count.
     Exact,
-    /// One that is not known here.
+    /// Any other value. The placement is misconfigured.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// Something that counts, and how much.
+/// A prioritizer and its weight.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Something that counts, and how much.")]
+#[schemars(!default)]
 pub struct PrioritizerConfig {
-    /// What counts.
+    /// `scoreCoordinate` identifies the prioritizer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score_coordinate: Option<ScoreCoordinate>,
 
-    /// How much.
+    /// `weight` is the factor for the score of the prioritizer, from -10 to 10. Defaults to 1. The weight of Steady
+    /// must not be negative.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::weight")]
     pub weight: Option<i32>,
 }
 
-/// What counts when clusters are compared.
+/// The identity of a prioritizer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What counts when clusters are compared.")]
+#[schemars(!default)]
 pub struct ScoreCoordinate {
-    /// `BuiltIn`, or a score that an add-on gives.
+    /// `type` is `BuiltIn` or `AddOn`. Defaults to `BuiltIn`; `AddOn` is not supported and makes the placement
+    /// misconfigured.
     #[serde(rename = "type")]
     #[schemars(schema_with = "schemas::score_type")]
     pub type_: String,
 
-    /// `Balance`, `Steady`, `ResourceAllocatableCPU` or `ResourceAllocatableMemory`.
+    /// `builtIn` is the name of a built-in prioritizer: `Balance`, `Steady`, `ResourceAllocatableCPU` or
+    /// `ResourceAllocatableMemory`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in: Option<String>,
 
-    /// The score of an add-on.
+    /// `addOn` identifies a score for the type `AddOn`, which is not supported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add_on: Option<AddOnScore>,
 }
 
-/// The score that an add-on gives to clusters.
+/// A score that an add-on publishes for clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "The score that an add-on gives to clusters.")]
+#[schemars(!default)]
 pub struct AddOnScore {
-    /// The AddOnPlacementScore.
+    /// `resourceName` is the name of the AddOnPlacementScore.
     pub resource_name: String,
-    /// The score in it.
+    /// `scoreName` is the name of the score in the AddOnPlacementScore.
     pub score_name: String,
 }
 
-/// A taint in spite of which clusters are chosen.
+/// A cluster taint that the placement tolerates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A taint in spite of which clusters are chosen.")]
+#[schemars(!default)]
 pub struct Toleration {
-    /// The taint; any, if it is left out and the operator is `Exists`.
+    /// `key` is the key of the taint. If it is empty, `operator` must be `Exists`, and every key matches.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 316))]
     pub key: String,
 
-    /// How the value is compared.
+    /// `operator` is `Equal` (the value must be equal) or `Exists` (any value matches). Defaults to `Equal`.
     #[serde(default)]
     #[schemars(schema_with = "schemas::toleration_operator")]
     pub operator: TolerationOperator,
 
-    /// The value of the taint.
+    /// `value` is the value of the taint for the operator `Equal`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 1024))]
     pub value: String,
 
-    /// The effect of the taint; any, if it is left out.
+    /// `effect` is the effect of the taint: `NoSelect`, `PreferNoSelect` or `NoSelectIfNew`. If it is not set, every effect
+    /// matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schemas::taint_effect")]
     pub effect: Option<TaintEffect>,
 
-    /// How long it is tolerated, from when the taint was added; for ever, if it is left out.
+    /// `tolerationSeconds` is how long the taint is tolerated, counted from its `timeAdded`. Defaults to no limit. It
+    /// has no meaning for the effect `NoSelectIfNew`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
 
-/// How a toleration compares values.
+/// How a toleration compares values: `Equal` or `Exists`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TolerationOperator {
-    /// The values are the same.
+    /// The value must be equal.
     #[default]
     Equal,
-    /// Any value will do.
+    /// Any value matches.
     Exists,
-    /// One that is not known here; it tolerates nothing.
+    /// Any other value. The placement is misconfigured.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// How decisions are put.
+/// How the selected clusters are divided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How decisions are put.")]
+#[schemars(!default)]
 pub struct DecisionStrategy {
-    /// How the chosen clusters are grouped.
+    /// `groupStrategy` divides the selected clusters into decision groups.
     #[serde(default, skip_serializing_if = "is_default")]
     pub group_strategy: GroupStrategy,
 }
 
-/// How chosen clusters are grouped.
+/// How the selected clusters are divided into decision groups.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How chosen clusters are grouped.")]
+#[schemars(!default)]
 pub struct GroupStrategy {
-    /// Groups with names, in their order; a cluster is in the first that it fits.
+    /// `decisionGroups` lists named groups. A cluster belongs to the first group that it matches; clusters that match
+    /// none form unnamed groups after the named ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decision_groups: Vec<DecisionGroup>,
 
-    /// How many clusters a group has at most, as a number or a percentage; all, if it is left out.
+    /// `clustersPerDecisionGroup` is the maximum number of clusters in a group, as a number or a percentage of the
+    /// selected clusters. Larger groups are split. Defaults to `100%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::count_or_percentage")]
     pub clusters_per_decision_group: Option<IntOrString>,
 }
 
-/// A group with a name.
+/// A named group of selected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A group with a name.")]
+#[schemars(!default)]
 pub struct DecisionGroup {
-    /// Its name.
+    /// `groupName` is the name of the group.
     #[schemars(length(min = 1, max = 63))]
     #[schemars(regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"))]
     pub group_name: String,
 
-    /// Which clusters it has.
+    /// `groupClusterSelector` selects the clusters of the group.
     #[serde(default, skip_serializing_if = "is_default")]
     pub group_cluster_selector: GroupClusterSelector,
 }
 
-/// Which clusters a group has.
+/// A selector for the clusters of a decision group. Labels and claims must both match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Which clusters the group has.")]
+#[schemars(!default)]
 pub struct GroupClusterSelector {
-    /// By their labels.
+    /// `labelSelector` matches the labels of the ManagedCluster.
     #[serde(default, skip_serializing_if = "is_default")]
     pub label_selector: LabelSelector,
 
-    /// By their claims.
+    /// `claimSelector` matches `status.clusterClaims` of the ManagedCluster.
     #[serde(default, skip_serializing_if = "is_default")]
     pub claim_selector: ClaimSelector,
 }
 
-/// What came of a placement.
+/// `status` is the result of the selection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What came of the placement.")]
+#[schemars(!default)]
 pub struct PlacementStatus {
-    /// How many clusters are chosen.
+    /// `numberOfSelectedClusters` is how many clusters are selected.
     #[serde(default)]
     pub number_of_selected_clusters: i32,
 
-    /// The groups they are in.
+    /// `decisionGroups` lists the groups of selected clusters, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decision_groups: Vec<DecisionGroupStatus>,
 
-    /// Whether there are as many as wanted, and why not.
+    /// `conditions` describe the selection. PlacementSatisfied says whether as many clusters are selected as requested;
+    /// PlacementMisconfigured says whether the spec is invalid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// A group of chosen clusters.
+/// A group of selected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A group of chosen clusters.")]
+#[schemars(!default)]
 pub struct DecisionGroupStatus {
-    /// Its place, from 0.
+    /// `decisionGroupIndex` is the index of the group, counted from 0.
     pub decision_group_index: i32,
 
-    /// Its name, where it has one.
+    /// `decisionGroupName` is the name of the group. It is empty for an unnamed group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub decision_group_name: String,
 
-    /// The PlacementDecisions that hold it.
+    /// `decisions` lists the names of the PlacementDecisions that hold the clusters of the group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<String>,
 
-    /// How many clusters it has.
+    /// `clusterCount` is the number of clusters in the group.
     #[serde(rename = "clusterCount")]
     pub clusters_count: i32,
 }
 
-/// Nothing is asked of a decision.
+/// `spec` is empty: a PlacementDecision has only a status.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -333,7 +347,8 @@ pub struct DecisionGroupStatus {
     status = "PlacementDecisionStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Some of the clusters that a placement chose, at most 100.",
+    doc = "PlacementDecision lists clusters that a Placement selected, at most 100. The placement-controller writes it. \
+           The label `cluster.open-cluster-management.io/placement` names the Placement.",
     printcolumn(
         name = "Placement",
         type_ = "string",
@@ -342,34 +357,34 @@ pub struct DecisionGroupStatus {
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "Nothing is asked of a decision.")]
+#[schemars(!default, !remote)]
 pub struct PlacementDecisionSpec {}
 
-may_be_missing!(PlacementDecisionSpec);
+empty_if_missing!(PlacementDecisionSpec);
 
-/// Chosen clusters.
+/// `status` is the selected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Chosen clusters.")]
+#[schemars(!default)]
 pub struct PlacementDecisionStatus {
-    /// The clusters.
+    /// `decisions` lists the selected clusters.
     #[serde(default)]
     pub decisions: Vec<ClusterDecision>,
 }
 
-/// A cluster that was chosen.
+/// A selected cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A cluster that was chosen.")]
+#[schemars(!default)]
 pub struct ClusterDecision {
-    /// Its name.
+    /// `clusterName` is the name of the ManagedCluster.
     pub cluster_name: String,
 
-    /// Why.
+    /// `reason` is why the cluster was selected.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 
-    /// How it compared with others.
+    /// `score` is the rank of the cluster. It is set only if more clusters matched than were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<i64>,
 }

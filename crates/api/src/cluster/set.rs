@@ -1,5 +1,4 @@
-//! `ManagedClusterSet` and `ManagedClusterSetBinding`: clusters by what they are for, and the namespaces whose
-//! placements may choose from them.
+//! `ManagedClusterSet` groups clusters; `ManagedClusterSetBinding` lets the placements of a namespace select from a set.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;
@@ -8,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::schemas;
 
-/// Which clusters are in a set.
+/// `spec` selects the clusters of the set.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -20,7 +19,7 @@ use crate::schemas;
     status = "ManagedClusterSetStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Clusters that belong together.",
+    doc = "ManagedClusterSet is a group of clusters. The hub writes the status.",
     printcolumn(
         name = "Empty",
         type_ = "string",
@@ -29,56 +28,58 @@ use crate::schemas;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "Which clusters are in the set.")]
+#[schemars(!default, !remote)]
 pub struct ManagedClusterSetSpec {
-    /// By what they are in it.
+    /// `clusterSelector` selects the clusters of the set. Defaults to the type `ExclusiveClusterSetLabel`.
     #[serde(default)]
     #[schemars(schema_with = "schemas::cluster_selector")]
     pub cluster_selector: ClusterSelector,
 }
 
-may_be_missing!(ManagedClusterSetSpec);
+empty_if_missing!(ManagedClusterSetSpec);
 
-/// By what clusters are in a set.
+/// How the clusters of the set are selected.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "By what clusters are in the set.")]
+#[schemars(!default)]
 pub struct ClusterSelector {
-    /// The way.
+    /// `selectorType` is `ExclusiveClusterSetLabel` (clusters whose label
+    /// `cluster.open-cluster-management.io/clusterset` is the name of the set) or `LabelSelector` (clusters that
+    /// `labelSelector` matches). Defaults to `ExclusiveClusterSetLabel`.
     #[serde(default)]
     pub selector_type: SelectorType,
 
-    /// Of clusters with these labels, by the type `LabelSelector`.
+    /// `labelSelector` matches the labels of clusters, for the type `LabelSelector`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
 }
 
-/// How clusters get into a set.
+/// How the clusters of a set are selected: `ExclusiveClusterSetLabel` or `LabelSelector`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SelectorType {
-    /// By the label `cluster.open-cluster-management.io/clusterset`, which names one set.
+    /// Clusters whose label `cluster.open-cluster-management.io/clusterset` is the name of the set.
     #[default]
     ExclusiveClusterSetLabel,
-    /// By any labels.
+    /// Clusters that a label selector matches.
     LabelSelector,
-    /// A way that is not known here; nobody gets in by it.
+    /// Any other value. No cluster belongs to the set.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// How a set is.
+/// `status` is the observed state of the set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How the set is.")]
+#[schemars(!default)]
 pub struct ManagedClusterSetStatus {
-    /// Whether it is empty.
+    /// `conditions` describe the set. ClusterSetEmpty says whether the set has no clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// A set that placements of a namespace may choose from.
+/// `spec` names the set.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -91,7 +92,8 @@ pub struct ManagedClusterSetStatus {
     status = "ManagedClusterSetBindingStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Lets the placements of a namespace choose from a set. Its name is that of the set.",
+    doc = "ManagedClusterSetBinding lets the placements of its namespace select clusters from a ManagedClusterSet. Its \
+           name must be the name of the set. The hub writes the status.",
     printcolumn(name = "Set", type_ = "string", json_path = ".spec.clusterSet"),
     printcolumn(
         name = "Bound",
@@ -101,21 +103,21 @@ pub struct ManagedClusterSetStatus {
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "The set that placements of this namespace may choose from.")]
+#[schemars(!default, !remote)]
 pub struct ManagedClusterSetBindingSpec {
-    /// Its name, which is also the name of the binding.
+    /// `clusterSet` is the name of the ManagedClusterSet. It must equal the name of the binding.
     #[schemars(length(min = 1))]
     pub cluster_set: String,
 }
 
-may_be_missing!(ManagedClusterSetBindingSpec);
+empty_if_missing!(ManagedClusterSetBindingSpec);
 
-/// How a binding is.
+/// `status` is the observed state of the binding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How the binding is.")]
+#[schemars(!default)]
 pub struct ManagedClusterSetBindingStatus {
-    /// Whether there is such a set.
+    /// `conditions` describe the binding. Bound says whether the set exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,

@@ -1,46 +1,46 @@
-//! The words of clusters and placements on the wire.
+//! Labels, taints, finalizers, condition types and reasons of clusters and placements.
 
-/// The set that a cluster is in.
+/// Label of a ManagedCluster: the ManagedClusterSet that it belongs to.
 pub const SET_LABEL: &str = "cluster.open-cluster-management.io/clusterset";
-/// The placement that a decision is of.
+/// Label of a PlacementDecision: the Placement that it belongs to.
 pub const PLACEMENT_LABEL: &str = "cluster.open-cluster-management.io/placement";
-/// The place of the group that a decision is of, from 0.
+/// Label of a PlacementDecision: the index of its decision group, counted from 0.
 pub const GROUP_INDEX_LABEL: &str = "cluster.open-cluster-management.io/decision-group-index";
-/// The name of the group that a decision is of.
+/// Label of a PlacementDecision: the name of its decision group.
 pub const GROUP_NAME_LABEL: &str = "cluster.open-cluster-management.io/decision-group-name";
-/// On a placement: leaves its decisions as they are.
+/// Annotation of a Placement: if `"true"`, its PlacementDecisions are not changed.
 pub const SCHEDULING_DISABLED: &str = "cluster.open-cluster-management.io/experimental-scheduling-disable";
 
-/// On a cluster that says that it is not well.
+/// Taint of a ManagedCluster whose agent reports that it is not available.
 pub const UNAVAILABLE_TAINT: &str = "cluster.open-cluster-management.io/unavailable";
-/// On a cluster that is out of reach.
+/// Taint of a ManagedCluster whose agent no longer renews its Lease.
 pub const UNREACHABLE_TAINT: &str = "cluster.open-cluster-management.io/unreachable";
 
-/// Keeps a ManagedCluster until its add-ons and works are gone.
+/// Finalizer of a ManagedCluster: the hub removes it when the cluster's add-ons and ManifestWorks are gone.
 pub const FINALIZER: &str = "cluster.open-cluster-management.io/bellwether-cleanup";
 
-/// Whether the hub takes a cluster.
+/// Condition type: whether the hub accepts the cluster.
 pub const ACCEPTED: &str = "HubAcceptedManagedCluster";
-/// Whether the agent of a cluster has ever reported.
+/// Condition type: whether the agent of the cluster has ever reported.
 pub const JOINED: &str = "ManagedClusterJoined";
-/// Whether a cluster is well and in reach.
+/// Condition type: whether the cluster is available and reachable.
 pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-/// Of a cluster that is being deleted: whether all that belongs to it is gone.
+/// Condition type of a cluster that is being deleted: whether everything that belongs to it is gone.
 pub const DELETING: &str = "Deleting";
-/// Of Deleting: something is still there.
+/// Reason of Deleting: add-ons or ManifestWorks of the cluster still exist.
 pub const RESOURCE_REMAINING: &str = "ResourceRemaining";
-/// Of Deleting: nothing is there any more.
+/// Reason of Deleting: nothing of the cluster is left.
 pub const NO_RESOURCE: &str = "NoResource";
-/// The lease of a cluster, in its namespace.
+/// The name of the Lease of a cluster, in the namespace of the cluster.
 pub const CLUSTER_LEASE: &str = "managed-cluster-lease";
-/// The lease of a cluster is not renewed.
+/// Reason of the availability condition: the Lease of the cluster is no longer renewed.
 pub const LEASE_STOPPED: &str = "ManagedClusterLeaseUpdateStopped";
-/// After how many times its duration a lease counts as not renewed.
+/// A Lease counts as expired after this many times its duration.
 pub const LEASE_GRACE: i32 = 5;
 
-/// Whether a placement has the clusters that it wants.
+/// Condition type: whether a placement has selected as many clusters as requested.
 pub const SATISFIED: &str = "PlacementSatisfied";
-/// Whether a placement makes no sense.
+/// Condition type: whether the spec of a placement is invalid.
 pub const MISCONFIGURED: &str = "PlacementMisconfigured";
-/// The most clusters that one decision holds.
+/// The maximum number of clusters in one PlacementDecision.
 pub const DECISIONS_LIMIT: usize = 100;

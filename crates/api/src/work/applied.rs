@@ -1,11 +1,12 @@
-//! `AppliedManifestWork`: on the spoke, what was made for a work, so that it can be taken away again.
+//! `AppliedManifestWork`: a record on the managed cluster of the objects that were applied for a ManifestWork, so that they
+//! can be deleted again.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Which work it is about.
+/// `spec` identifies the ManifestWork.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "work.open-cluster-management.io",
@@ -16,56 +17,58 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
     status = "AppliedManifestWorkStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "What was made on this cluster for a work of the hub.",
+    doc = "AppliedManifestWork records, on a managed cluster, the objects that the agent applied for a ManifestWork of \
+           the hub. It owns these objects. The agent writes the spec and the status.",
     printcolumn(name = "Work", type_ = "string", json_path = ".spec.manifestWorkName"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "Which work it is about.")]
+#[schemars(!default, !remote)]
 pub struct AppliedManifestWorkSpec {
-    /// Which hub: the SHA-256 of its address.
+    /// `hubHash` identifies the hub: the SHA-256 hash of its address.
     pub hub_hash: String,
 
-    /// Which agent made it.
+    /// `agentID` identifies the agent that applied the objects.
     #[serde(rename = "agentID", default, skip_serializing_if = "String::is_empty")]
     pub agent_id: String,
 
-    /// The name of the work.
+    /// `manifestWorkName` is the name of the ManifestWork on the hub.
     pub manifest_work_name: String,
 }
 
-may_be_missing!(AppliedManifestWorkSpec);
+empty_if_missing!(AppliedManifestWorkSpec);
 
-/// What was made.
+/// `status` is the objects that were applied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What was made.")]
+#[schemars(!default)]
 pub struct AppliedManifestWorkStatus {
-    /// Every object that was made and is still wanted, or not yet gone.
+    /// `appliedResources` lists the applied objects that are still part of the ManifestWork, or are not deleted yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applied_resources: Vec<AppliedResource>,
 
-    /// Since when the work cannot be found on the hub.
+    /// `evictionStartTime` is when the ManifestWork was first found to be missing on the hub. Bellwether's agent does
+    /// not set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eviction_start_time: Option<Time>,
 }
 
-/// An object that was made.
+/// An object that was applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "An object that was made.")]
+#[schemars(!default)]
 pub struct AppliedResource {
-    /// The group of its kind.
+    /// `group` is the API group of the object.
     pub group: String,
-    /// The version of its kind.
+    /// `version` is the API version of the object.
     pub version: String,
-    /// The plural of its kind.
+    /// `resource` is the plural resource name of the object.
     pub resource: String,
-    /// Its namespace, where it has one.
+    /// `namespace` is the namespace of the object. It is empty for a cluster-scoped object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its name.
+    /// `name` is the name of the object.
     pub name: String,
-    /// Which object of that name: one that came later is not ours to delete.
+    /// `uid` is the UID of the object. An object of the same name with another UID is never deleted.
     pub uid: String,
 }

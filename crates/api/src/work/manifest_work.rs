@@ -1,4 +1,4 @@
-//! `ManifestWork`: objects that a cluster is asked to have, in its namespace on the hub.
+//! `ManifestWork`: objects that the hub asks a managed cluster to have, in the namespace of that cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{is_default, schemas};
 
-/// What a cluster is asked to have.
+/// `spec` is the objects to apply, and how.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "work.open-cluster-management.io",
@@ -19,7 +19,9 @@ use crate::{is_default, schemas};
     status = "ManifestWorkStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Objects that a cluster is asked to have.",
+    doc = "ManifestWork lists objects to apply on a managed cluster. It is in the namespace of that cluster on the hub. \
+           The agent of the cluster applies the objects, keeps them as specified, deletes them with the ManifestWork, \
+           and writes the status.",
     printcolumn(
         name = "Applied",
         type_ = "string",
@@ -33,313 +35,319 @@ use crate::{is_default, schemas};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
-#[schemars(!default, !remote, description = "What the cluster is asked to have.")]
+#[schemars(!default, !remote)]
 pub struct ManifestWorkSpec {
-    /// The objects.
+    /// `workload` is the objects to apply.
     #[serde(default, skip_serializing_if = "is_default")]
     pub workload: Workload,
 
-    /// What becomes of the objects when the work is deleted.
+    /// `deleteOption` controls what happens to the objects when the ManifestWork is deleted. By default they are
+    /// deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_option: Option<DeleteOption>,
 
-    /// How single objects are dealt with, and what is reported of them.
+    /// `manifestConfigs` configures individual objects: how they are applied, and which status values are reported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifest_configs: Vec<ManifestConfig>,
 }
 
-may_be_missing!(ManifestWorkSpec);
+empty_if_missing!(ManifestWorkSpec);
 
-/// The objects of a work.
+/// The objects to apply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "The objects of the work.")]
+#[schemars(!default)]
 pub struct Workload {
-    /// Each as a whole.
+    /// `manifests` lists complete objects, at most 500 KiB in total.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::manifests")]
     pub manifests: Vec<Value>,
 }
 
-/// What becomes of objects when their work is deleted.
+/// What happens to the objects when the ManifestWork is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What becomes of the objects when the work is deleted.")]
+#[schemars(!default)]
 pub struct DeleteOption {
-    /// Whether they go with it.
+    /// `propagationPolicy` is `Foreground` (the objects are deleted first), `Orphan` (the objects stay) or
+    /// `SelectivelyOrphan` (the objects that `selectivelyOrphans` lists stay). Defaults to `Foreground`.
     #[schemars(schema_with = "schemas::work_propagation")]
     pub propagation_policy: WorkPropagation,
 
-    /// Those that stay, by the policy `SelectivelyOrphan`.
+    /// `selectivelyOrphans` lists the objects that stay, for the policy `SelectivelyOrphan`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selectively_orphans: Option<SelectivelyOrphan>,
 }
 
-/// Whether objects go with their work.
+/// What happens to the objects when the ManifestWork is deleted: `Foreground`, `Orphan` or `SelectivelyOrphan`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum WorkPropagation {
-    /// They go, and the work when they are gone.
+    /// The objects are deleted, and the ManifestWork after them.
     #[default]
     Foreground,
-    /// They stay.
+    /// The objects stay.
     Orphan,
-    /// Some stay.
+    /// The objects that `selectivelyOrphans` lists stay, the others are deleted.
     SelectivelyOrphan,
-    /// One that is not known here: rather too much stays than too little.
+    /// Any other value. The objects stay, because deleting them could not be undone.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// Objects that stay.
+/// The objects that stay when the ManifestWork is deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Objects that stay.")]
+#[schemars(!default)]
 pub struct SelectivelyOrphan {
-    /// Which.
+    /// `orphaningRules` lists the objects that stay. `*` in any field matches any text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphaning_rules: Vec<ResourceIdentifier>,
 }
 
-/// An object of a work. In `name` and `namespace` a `*` stands for anything, where several are meant.
+/// A reference to objects of the ManifestWork. `*` in any field matches any text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "An object of the work.")]
+#[schemars(!default)]
 pub struct ResourceIdentifier {
-    /// The group of its kind.
+    /// `group` is the API group of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The plural of its kind.
+    /// `resource` is the plural resource name of the object.
     pub resource: String,
-    /// Its namespace, where it has one.
+    /// `namespace` is the namespace of the object. It is empty for a cluster-scoped object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its name.
+    /// `name` is the name of the object.
     pub name: String,
 }
 
-/// How an object is dealt with.
+/// The configuration of one object, or of several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How an object is dealt with.")]
+#[schemars(!default)]
 pub struct ManifestConfig {
-    /// Which object.
+    /// `resourceIdentifier` selects the objects. An entry that names an object exactly takes precedence over one with
+    /// `*`.
     pub resource_identifier: ResourceIdentifier,
 
-    /// What of its status is reported.
+    /// `feedbackRules` lists the status values that are reported to the hub.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feedback_rules: Vec<FeedbackRule>,
 
-    /// How it is written.
+    /// `updateStrategy` controls how the object is applied. Defaults to type `Update`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<UpdateStrategy>,
 }
 
-/// What of an object's status is reported.
+/// Status values of an object that are reported to the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What of the status is reported.")]
+#[schemars(!default)]
 pub struct FeedbackRule {
-    /// What is known of the kind, or what is said here.
+    /// `type` is `WellKnownStatus` (predefined values of a Deployment, StatefulSet, DaemonSet, Job or Pod) or
+    /// `JSONPaths` (the values that `jsonPaths` lists).
     #[serde(rename = "type")]
     #[schemars(schema_with = "schemas::feedback_type")]
     pub type_: FeedbackType,
 
-    /// Where to look, by the type `JSONPaths`.
+    /// `jsonPaths` lists the values for the type `JSONPaths`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_paths: Vec<FeedbackPath>,
 }
 
-/// How feedback is found.
+/// Which status values are reported: `WellKnownStatus` or `JSONPaths`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FeedbackType {
-    /// By what is known of the kind.
+    /// Predefined values of a Deployment, StatefulSet, DaemonSet, Job or Pod.
     #[default]
     WellKnownStatus,
-    /// By paths.
+    /// The values that `jsonPaths` lists.
     #[serde(rename = "JSONPaths")]
     JsonPaths,
-    /// One that is not known here; nothing is reported.
+    /// Any other value. Nothing is reported.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// A value of an object's status.
+/// A status value, by its JSONPath.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A value of the status.")]
+#[schemars(!default)]
 pub struct FeedbackPath {
-    /// What it is called.
+    /// `name` is the name under which the value is reported.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
 
-    /// The version of the kind in which it is looked for; any, if it is left out.
+    /// `version` limits the rule to this API version of the object. Defaults to any version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
 
-    /// Where it is below `.status`, as `.conditions[?(@.type=="Available")].status`.
+    /// `path` is a JSONPath below `.status`, for example `.conditions[?(@.type=="Available")].status`.
     pub path: String,
 }
 
-/// How an object is written.
+/// How the object is applied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How the object is written.")]
+#[schemars(!default)]
 pub struct UpdateStrategy {
-    /// The way.
+    /// `type` is `Update` (server-side apply that overwrites other field managers), `ServerSideApply` (server-side
+    /// apply as `serverSideApply` configures it), `CreateOnly` (created if missing, never changed) or `ReadOnly` (never
+    /// written, only reported). Defaults to `Update`.
     #[serde(rename = "type")]
     #[schemars(schema_with = "schemas::update_type")]
     pub type_: UpdateType,
 
-    /// Of server-side apply.
+    /// `serverSideApply` configures the type `ServerSideApply`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_side_apply: Option<ServerSideApply>,
 }
 
-/// The way an object is written.
+/// How an object is applied: `Update`, `CreateOnly`, `ServerSideApply` or `ReadOnly`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UpdateType {
-    /// It is made as it is said, whoever wrote it.
+    /// Server-side apply with force, so that it overwrites other field managers.
     #[default]
     Update,
-    /// It is created and then left alone.
+    /// The object is created if it is missing, and never changed afterwards.
     CreateOnly,
-    /// By server-side apply, which may find that others own a field.
+    /// Server-side apply, which reports a conflict where another field manager owns a field.
     ServerSideApply,
-    /// It is not written, only looked at.
+    /// The object is never written, only reported.
     ReadOnly,
-    /// One that is not known here; the object is not written.
+    /// Any other value. The object is not written.
     #[serde(other)]
     #[schemars(skip)]
     Other,
 }
 
-/// How an object is applied.
+/// The options of server-side apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "How the object is applied.")]
+#[schemars(!default)]
 pub struct ServerSideApply {
-    /// Whether fields of others are taken.
+    /// `force` takes over fields that other field managers own. Defaults to false: such a field is a conflict.
     #[serde(default, skip_serializing_if = "is_default")]
     pub force: bool,
 
-    /// The name by which fields are owned.
+    /// `fieldManager` is the name of the field manager. It must begin with `work-agent`. Defaults to `work-agent`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(schema_with = "schemas::work_agent_manager")]
+    #[schemars(schema_with = "schemas::work_field_manager")]
     pub field_manager: String,
 }
 
-/// What a cluster has of a work.
+/// `status` is what the agent of the cluster reports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What the cluster has of the work.")]
+#[schemars(!default)]
 pub struct ManifestWorkStatus {
-    /// Whether all objects are applied and available.
+    /// `conditions` describe the ManifestWork: Applied, Available and Deleting.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 
-    /// Each object.
+    /// `resourceStatus` is the state of each object.
     #[serde(default, skip_serializing_if = "is_default")]
     pub resource_status: ResourceStatus,
 }
 
-/// The objects of a work, as they are.
+/// The state of each object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "The objects of the work, as they are.")]
+#[schemars(!default)]
 pub struct ResourceStatus {
-    /// In the order of the spec.
+    /// `manifests` lists the objects in the order of the spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifests: Vec<ManifestCondition>,
 }
 
-/// One object of a work, as it is.
+/// The state of one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "One object of the work, as it is.")]
+#[schemars(!default)]
 pub struct ManifestCondition {
-    /// Which object.
+    /// `resourceMeta` identifies the object.
     pub resource_meta: ManifestResourceMeta,
 
-    /// What its status says.
+    /// `statusFeedback` is the status values that `feedbackRules` requested.
     #[serde(default, skip_serializing_if = "is_default")]
     pub status_feedback: StatusFeedback,
 
-    /// Whether it is applied and available.
+    /// `conditions` describe the object: Applied, Available and StatusFeedbackSynced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// Which object of a work.
+/// The identity of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "Which object of the work.")]
+#[schemars(!default)]
 pub struct ManifestResourceMeta {
-    /// Its place in the spec, from 0.
+    /// `ordinal` is the index of the object in the spec, counted from 0.
     pub ordinal: i32,
-    /// The group of its kind.
+    /// `group` is the API group of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The version of its kind.
+    /// `version` is the API version of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Its kind.
+    /// `kind` is the kind of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// The plural of its kind.
+    /// `resource` is the plural resource name of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource: String,
-    /// Its name.
+    /// `name` is the name of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its namespace, where it has one.
+    /// `namespace` is the namespace of the object. It is empty for a cluster-scoped object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }
 
-/// What the status of an object says.
+/// The status values of one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "What the status of the object says.")]
+#[schemars(!default)]
 pub struct StatusFeedback {
-    /// One value for each rule.
+    /// `values` lists the status values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<FeedbackValue>,
 }
 
-/// A value that was found.
+/// A status value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A value that was found.")]
+#[schemars(!default)]
 pub struct FeedbackValue {
-    /// What it is called.
+    /// `name` is the name of the value, from the feedback rule.
     pub name: String,
-    /// The value.
+    /// `fieldValue` is the value.
     pub field_value: FieldValue,
 }
 
-/// A value, in the field of its type.
+/// A typed value. Exactly one field besides `type` is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-#[schemars(!default, description = "A value, in the field of its type.")]
+#[schemars(!default)]
 pub struct FieldValue {
-    /// `Integer`, `String`, `Boolean` or `JsonRaw`.
+    /// `type` is the type of the value: `Integer`, `String`, `Boolean` or `JsonRaw`.
     #[serde(rename = "type")]
     #[schemars(schema_with = "schemas::value_type")]
     pub type_: String,
-    /// Of type `Integer`.
+    /// `integer` is the value for the type `Integer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integer: Option<i64>,
-    /// Of type `String`.
+    /// `string` is the value for the type `String`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub string: Option<String>,
-    /// Of type `Boolean`.
+    /// `boolean` is the value for the type `Boolean`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boolean: Option<bool>,
-    /// Of type `JsonRaw`.
+    /// `jsonRaw` is the value for the type `JsonRaw`: JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json_raw: Option<String>,
 }

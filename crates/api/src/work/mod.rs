@@ -1,5 +1,5 @@
-//! `work.open-cluster-management.io`: what a cluster is asked to run, and what of it is there. The wire is a subset of
-//! upstream's, so that either side can be somebody else's.
+//! `work.open-cluster-management.io`: objects that the hub asks a cluster to have, and their state there. The types are a
+//! subset of Open Cluster Management's, so either side can be replaced by upstream's.
 
 mod applied;
 mod manifest_work;

@@ -1,50 +1,50 @@
-//! The words of works on the wire.
+//! Finalizers, condition types and reasons of ManifestWorks.
 
-/// Keeps a work until what was made for it is gone.
+/// Finalizer of a ManifestWork: the agent removes it when the applied objects are gone.
 pub const FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
-/// Keeps the record of what was made until it is gone.
+/// Finalizer of an AppliedManifestWork: the agent removes it when the applied objects are gone.
 pub const APPLIED_FINALIZER: &str = "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
 
-/// Whether the objects of a work, or one of them, were written.
+/// Condition type: whether the objects of a ManifestWork, or one of them, are applied.
 pub const APPLIED: &str = "Applied";
-/// Whether the objects of a work, or one of them, are there.
+/// Condition type: whether the objects of a ManifestWork, or one of them, exist.
 pub const AVAILABLE: &str = "Available";
-/// Whether what the status of an object says was found.
+/// Condition type: whether the requested status values of an object were found.
 pub const FEEDBACK_SYNCED: &str = "StatusFeedbackSynced";
-/// Whether a work is being deleted.
+/// Condition type: whether a ManifestWork is being deleted.
 pub const DELETING: &str = "Deleting";
 
-/// All objects were written.
+/// Reason: all objects are applied.
 pub const WORK_APPLIED: &str = "AppliedManifestWorkComplete";
-/// Some object was not written.
+/// Reason: applying at least one object failed.
 pub const WORK_NOT_APPLIED: &str = "AppliedManifestWorkFailed";
-/// All objects are there.
+/// Reason: all objects exist.
 pub const RESOURCES_AVAILABLE: &str = "ResourcesAvailable";
-/// Some object is not there.
+/// Reason: at least one object does not exist.
 pub const RESOURCES_NOT_AVAILABLE: &str = "ResourcesNotAvailable";
-/// Whether some object is there cannot be told.
+/// Reason: whether at least one object exists is unknown.
 pub const RESOURCES_UNKNOWN: &str = "ResourcesStatusUnknown";
-/// A work is being deleted.
+/// Reason: the ManifestWork is being deleted.
 pub const WORK_DELETING: &str = "WorkDeleting";
 
-/// The object was written.
+/// Reason: the object is applied.
 pub const MANIFEST_APPLIED: &str = "AppliedManifestComplete";
-/// The object was not written.
+/// Reason: applying the object failed.
 pub const MANIFEST_NOT_APPLIED: &str = "AppliedManifestFailed";
-/// The object is there.
+/// Reason: the object exists.
 pub const RESOURCE_AVAILABLE: &str = "ResourceAvailable";
-/// The object is not there.
+/// Reason: the object does not exist.
 pub const RESOURCE_NOT_AVAILABLE: &str = "ResourceNotAvailable";
-/// The object cannot be read.
+/// Reason: reading the object failed.
 pub const RESOURCE_UNREADABLE: &str = "FetchingResourceFailed";
-/// It cannot be told which object is meant.
+/// Reason: the manifest does not identify an object.
 pub const RESOURCE_UNNAMED: &str = "IncompleteResourceMeta";
-/// Nothing is to be reported.
+/// Reason: no status values are requested.
 pub const NO_FEEDBACK: &str = "NoStatusFeedbackSynced";
-/// All that is to be reported was found.
+/// Reason: all requested status values were found.
 pub const FEEDBACK_FOUND: &str = "StatusFeedbackSynced";
-/// Some of what is to be reported was not found.
+/// Reason: some requested status values were not found.
 pub const FEEDBACK_NOT_FOUND: &str = "StatusFeedbackSyncFailed";
 
-/// The most that the manifests of one work may have, in bytes.
+/// The maximum size of the manifests of one ManifestWork, in bytes.
 pub const MANIFESTS_LIMIT: usize = 500 * 1024;
