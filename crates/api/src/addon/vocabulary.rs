@@ -6,7 +6,7 @@ pub const NAME_LABEL: &str = "open-cluster-management.io/addon-name";
 pub const VERSION_LABEL: &str = "open-cluster-management.io/addon-version";
 /// Annotation of a ManifestWork: a hash of its rendered spec. It changes when the same version renders to other manifests.
 pub const RENDERED_HASH: &str = "open-cluster-management.io/rendered-hash";
-/// Finalizer of a ManagedClusterAddOn: the lifecycle controller removes it when the add-on's ManifestWorks are gone.
+/// Finalizer of a ManagedClusterAddOn: the lifecycle controller removes it when the add-on's ManifestWorks are deleted.
 pub const FINALIZER: &str = "addon.open-cluster-management.io/bellwether-cleanup";
 /// Annotation of a ManagedClusterAddOn that the install controller created: the placement, as `<namespace>/<name>`.
 pub const INSTALLED_BY: &str = "addon.open-cluster-management.io/install-strategy";

@@ -16,7 +16,7 @@ pub const UNAVAILABLE_TAINT: &str = "cluster.open-cluster-management.io/unavaila
 /// Taint of a ManagedCluster whose agent no longer renews its Lease.
 pub const UNREACHABLE_TAINT: &str = "cluster.open-cluster-management.io/unreachable";
 
-/// Finalizer of a ManagedCluster: the hub removes it when the cluster's add-ons and ManifestWorks are gone.
+/// Finalizer of a ManagedCluster: the hub removes it when the cluster's add-ons and ManifestWorks are deleted.
 pub const FINALIZER: &str = "cluster.open-cluster-management.io/bellwether-cleanup";
 
 /// Condition type: whether the hub accepts the cluster.
@@ -25,7 +25,7 @@ pub const ACCEPTED: &str = "HubAcceptedManagedCluster";
 pub const JOINED: &str = "ManagedClusterJoined";
 /// Condition type: whether the cluster is available and reachable.
 pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-/// Condition type of a cluster that is being deleted: whether everything that belongs to it is gone.
+/// Condition type of a cluster that is being deleted: whether everything that belongs to it is deleted.
 pub const DELETING: &str = "Deleting";
 /// Reason of Deleting: add-ons or ManifestWorks of the cluster still exist.
 pub const RESOURCE_REMAINING: &str = "ResourceRemaining";

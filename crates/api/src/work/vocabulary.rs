@@ -1,8 +1,8 @@
 //! Finalizers, condition types and reasons of ManifestWorks.
 
-/// Finalizer of a ManifestWork: the agent removes it when the applied objects are gone.
+/// Finalizer of a ManifestWork: the agent removes it when the applied objects are deleted.
 pub const FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
-/// Finalizer of an AppliedManifestWork: the agent removes it when the applied objects are gone.
+/// Finalizer of an AppliedManifestWork: the agent removes it when the applied objects are deleted.
 pub const APPLIED_FINALIZER: &str = "cluster.open-cluster-management.io/applied-manifest-work-cleanup";
 
 /// Condition type: whether the objects of a ManifestWork, or one of them, are applied.
