@@ -173,7 +173,7 @@ async fn serve(arguments: &FleetApiArgs) -> anyhow::Result<()> {
 
 /// Serves until the end begins, and then finishes what was asked.
 pub(crate) fn serve_until_end(listener: TcpListener, routes: Router, shutdown: &Shutdown) {
-    let begun = shutdown.begun();
+    let begun = shutdown.requested();
     shutdown.spawn(async move {
         if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(begun).await {
             tracing::error!(%error, "HTTP is not served any more");

@@ -69,11 +69,11 @@ impl Role<'_> {
             let election = Election {
                 namespace: target.client.default_namespace().to_owned(),
                 lease: format!("bellwether-{}", self.name),
-                candidate: self.candidate(),
+                identity: self.identity(),
             };
-            Leadership::elected(target.client.clone(), election, &shutdown, &health)
+            Leadership::elected(&target.client, election, &shutdown, &health)
         } else {
-            Leadership::alone()
+            Leadership::always()
         };
         Context {
             client: target.client.clone(),
@@ -86,8 +86,8 @@ impl Role<'_> {
         }
     }
 
-    /// A name that no other copy has, and that says which one it is.
-    fn candidate(&self) -> String {
+    /// An identity that no other replica has: host name, process and a random part.
+    fn identity(&self) -> String {
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| self.name.to_owned());
         format!("{host}-{:08x}", rand::random::<u32>())
     }

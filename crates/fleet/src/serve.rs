@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use bellwether_clock::Clock;
-use bellwether_runtime::{Health, Metrics, Part, Shutdown};
+use bellwether_runtime::{Component, Health, Metrics, Shutdown};
 use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
@@ -59,7 +59,7 @@ pub fn assemble(
     http::count_pending(metrics, Arc::downgrade(&store), vocabulary.current(), clock.clone());
 
     let until_end = |work: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
-        let begun = shutdown.begun();
+        let begun = shutdown.requested();
         shutdown.spawn(async move {
             tokio::select! {
                 () = begun => {}
@@ -67,7 +67,7 @@ pub fn assemble(
             }
         });
     };
-    until_end(Box::pin(look_after(store.clone(), health.part("fleet database"))));
+    until_end(Box::pin(look_after(store.clone(), health.component("fleet database"))));
     until_end(Box::pin(clean(store.clone(), clock.clone(), limits.clone())));
     if let Some(keeping) = access.keep_keys() {
         until_end(Box::pin(keeping));
@@ -81,7 +81,7 @@ pub fn assemble(
     });
     let stopping = CancellationToken::new();
     shutdown.spawn({
-        let (begun, stopping) = (shutdown.begun(), stopping.clone());
+        let (begun, stopping) = (shutdown.requested(), stopping.clone());
         async move {
             begun.await;
             stopping.cancel();
@@ -92,7 +92,7 @@ pub fn assemble(
 }
 
 /// Says whether the database answers. What it says itself is for the log.
-async fn look_after(store: Arc<dyn Store>, part: Part) {
+async fn look_after(store: Arc<dyn Store>, component: Component) {
     let mut troubled = false;
     loop {
         let trouble = match tokio::time::timeout(PING, store.ping()).await {
@@ -107,8 +107,8 @@ async fn look_after(store: Arc<dyn Store>, part: Part) {
         }
         troubled = trouble.is_some();
         match trouble {
-            None => part.well(),
-            Some((_, words)) => part.trouble(words),
+            None => component.ready(),
+            Some((_, words)) => component.not_ready(words),
         }
         tokio::time::sleep(PING).await;
     }
@@ -234,7 +234,7 @@ mod tests {
         let (store, health, shutdown) = (Arc::new(Moody::default()), Health::default(), Shutdown::default());
         let (clock, metrics) = (Arc::new(SystemClock), Metrics::default());
         let _fleet = assemble(store.clone(), Config::default(), clock, &metrics, &health, &shutdown);
-        assert_eq!(health.troubles().len(), 1);
+        assert_eq!(health.not_ready().len(), 1);
         let rows = [
             (Mood::Well, ""),
             (Mood::Failing, "it does not do what it is asked"),
@@ -244,7 +244,7 @@ mod tests {
         for (mood, words) in rows {
             *store.mood.lock() = mood;
             passes(5).await;
-            let troubles: Vec<_> = health.troubles();
+            let troubles: Vec<_> = health.not_ready();
             let expected = [("fleet database".to_owned(), words.to_owned())];
             assert_eq!(troubles, if words.is_empty() { &[][..] } else { &expected[..] });
         }

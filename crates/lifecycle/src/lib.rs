@@ -13,8 +13,6 @@ pub mod addon;
 pub mod clusters;
 pub mod install;
 pub mod placement;
-mod planning;
 pub mod render;
 pub mod rollout;
 pub mod version;
-mod watching;

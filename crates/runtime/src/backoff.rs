@@ -1,5 +1,4 @@
-//! How long to leave an object alone after a failure: longer with each one in a row, bounded, and never for all
-//! objects at the same moment.
+//! Exponential backoff per key, bounded and with jitter.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,51 +6,56 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// How waits grow.
+/// How the delay between retries grows.
 #[derive(Clone, Copy, Debug)]
-pub struct Growth {
-    /// The wait after the first failure.
-    pub first: Duration,
-    /// The longest wait.
-    pub most: Duration,
+pub struct BackoffPolicy {
+    /// The delay after the first failure.
+    pub initial: Duration,
+    /// The longest delay.
+    pub max: Duration,
 }
 
-impl Growth {
-    /// What controllers use unless they know better.
-    pub const USUAL: Self = Self { first: Duration::from_millis(500), most: Duration::from_secs(60) };
+impl BackoffPolicy {
+    /// The policy of controllers that have no reason to choose another.
+    pub const DEFAULT: Self = Self { initial: Duration::from_millis(500), max: Duration::from_secs(60) };
 
-    /// The wait after so many failures in a row; `luck` from 0 to 1 takes up to a quarter off, so that objects that
-    /// failed together do not come back together.
-    pub fn wait(self, failures: u32, luck: f64) -> Duration {
-        let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.first.saturating_mul(doubled).min(self.most).mul_f64(1.0 - luck.clamp(0.0, 1.0) / 4.0)
+    /// The delay after this many failures in a row. `jitter`, from 0 to 1, takes up to a quarter off, so that keys that
+    /// failed together are not retried together.
+    pub fn delay(self, failures: u32, jitter: f64) -> Duration {
+        let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.initial.saturating_mul(factor).min(self.max).mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 4.0)
     }
 }
 
-/// The failures in a row of each object. One that succeeds or goes is forgotten.
+/// The number of failures in a row of each key.
 #[derive(Debug)]
 pub struct Backoff<K> {
-    growth: Growth,
+    policy: BackoffPolicy,
     failures: Mutex<HashMap<K, u32>>,
 }
 
 impl<K: Hash + Eq> Backoff<K> {
-    /// For objects that have not failed yet.
-    pub fn new(growth: Growth) -> Self {
-        Self { growth, failures: Mutex::new(HashMap::new()) }
+    /// A backoff in which no key has failed.
+    pub fn new(policy: BackoffPolicy) -> Self {
+        Self { policy, failures: Mutex::new(HashMap::new()) }
     }
 
-    /// Notes a failure, and says how long to wait.
-    pub fn failed(&self, key: K) -> Duration {
+    /// Counts a failure of a key and returns the delay before its retry.
+    pub fn record_failure(&self, key: K) -> Duration {
         let mut failures = self.failures.lock();
         let count = failures.entry(key).or_insert(0);
         *count = count.saturating_add(1);
-        self.growth.wait(*count, rand::random())
+        self.policy.delay(*count, rand::random())
     }
 
-    /// Forgets the failures of an object.
-    pub fn succeeded(&self, key: &K) {
+    /// Forgets the failures of a key: it succeeded, or its object was deleted.
+    pub fn reset(&self, key: &K) {
         self.failures.lock().remove(key);
+    }
+
+    /// The number of failures in a row of a key.
+    pub fn failures(&self, key: &K) -> u32 {
+        self.failures.lock().get(key).copied().unwrap_or_default()
     }
 }
 
@@ -60,26 +64,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_the_longest() {
-        let growth = Growth { first: Duration::from_secs(1), most: Duration::from_secs(30) };
+    fn delay_doubles_up_to_the_maximum() {
+        let policy = BackoffPolicy { initial: Duration::from_secs(1), max: Duration::from_secs(30) };
         let rows = [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 30), (40, 30), (u32::MAX, 30)];
         for (failures, seconds) in rows {
-            assert_eq!(growth.wait(failures, 0.0), Duration::from_secs(seconds), "{failures}");
+            assert_eq!(policy.delay(failures, 0.0), Duration::from_secs(seconds), "{failures}");
         }
-        assert_eq!(growth.wait(3, 1.0), Duration::from_secs(3));
+        assert_eq!(policy.delay(3, 1.0), Duration::from_secs(3));
     }
 
     #[test]
-    fn a_success_begins_anew_and_objects_do_not_share() {
-        let growth = Growth { first: Duration::from_secs(4), most: Duration::from_secs(64) };
-        let backoff = Backoff::new(growth);
-        let within = |wait: Duration, most: u64| {
-            wait <= Duration::from_secs(most) && wait >= Duration::from_secs(most * 3 / 4)
+    fn failures_are_counted_per_key_until_reset() {
+        let policy = BackoffPolicy { initial: Duration::from_secs(4), max: Duration::from_secs(64) };
+        let backoff = Backoff::new(policy);
+        let within = |delay: Duration, max: u64| {
+            delay <= Duration::from_secs(max) && delay >= Duration::from_secs(max * 3 / 4)
         };
-        assert!(within(backoff.failed("a"), 4));
-        assert!(within(backoff.failed("a"), 8));
-        assert!(within(backoff.failed("b"), 4));
-        backoff.succeeded(&"a");
-        assert!(within(backoff.failed("a"), 4));
+        assert!(within(backoff.record_failure("a"), 4));
+        assert!(within(backoff.record_failure("a"), 8));
+        assert!(within(backoff.record_failure("b"), 4));
+        assert_eq!((backoff.failures(&"a"), backoff.failures(&"c")), (2, 0));
+        backoff.reset(&"a");
+        assert!(within(backoff.record_failure("a"), 4));
     }
 }

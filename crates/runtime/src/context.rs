@@ -1,4 +1,4 @@
-//! What a controller is given: the cluster it works on, and the process it works in.
+//! What a controller is given: the cluster it works on and the process it runs in.
 
 use std::sync::Arc;
 
@@ -13,44 +13,44 @@ use crate::shutdown::Shutdown;
 /// What a controller is given. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
-    /// The cluster, as the identity of the controller.
+    /// The API of the cluster, with the identity of the controller.
     pub client: Client,
-    /// The name of the cluster in logs and metrics.
+    /// The name of the cluster in logs, metrics and health.
     pub cluster: Arc<str>,
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Whether to act.
+    /// Whether this process is the leader.
     pub leadership: Leadership,
-    /// Where to count.
+    /// The metrics of the process.
     pub metrics: Metrics,
-    /// Where to tell of troubles.
+    /// The health of the process.
     pub health: Health,
-    /// When to stop.
+    /// The shutdown of the process.
     pub shutdown: Shutdown,
 }
 
 impl Context {
-    /// Of a process that is alone with one cluster.
-    pub fn alone(client: Client) -> Self {
+    /// The context of a process of its own, without leader election.
+    pub fn standalone(client: Client) -> Self {
         Self {
             client,
             cluster: "hub".into(),
             clock: Arc::new(SystemClock),
-            leadership: Leadership::alone(),
+            leadership: Leadership::always(),
             metrics: Metrics::default(),
             health: Health::default(),
             shutdown: Shutdown::default(),
         }
     }
 
-    /// The same for another cluster, by a client of that.
+    /// The same context for another cluster.
     #[must_use]
-    pub fn of_cluster(&self, cluster: &str, client: Client) -> Self {
+    pub fn for_cluster(&self, cluster: &str, client: Client) -> Self {
         Self { client, cluster: cluster.into(), ..self.clone() }
     }
 
-    /// A part of the process, named for people: a controller, and the cluster that it works on.
-    pub(crate) fn part_name(&self, controller: &str) -> String {
+    /// The name of a controller of this cluster as a health component.
+    pub fn component_name(&self, controller: &str) -> String {
         format!("{controller} of {}", self.cluster)
     }
 }

@@ -1,4 +1,4 @@
-//! What a process says of itself at `/readyz`: each part is well, or says what troubles it.
+//! What a process reports at `/readyz`: each component is ready, or says why not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,81 +7,81 @@ use kube::core::Status;
 use kube::runtime::watcher;
 use parking_lot::Mutex;
 
-/// Says what troubles a part, when asked.
-type Question = Box<dyn Fn() -> Option<String> + Send>;
+/// Returns why a component is not ready, if it is not.
+type Check = Box<dyn Fn() -> Option<String> + Send>;
 
-/// The parts of a process and their troubles. Clones are the same.
+/// The components of a process and why those that are not ready are not. Clones share the same state.
 #[derive(Clone, Default)]
 pub struct Health {
-    troubles: Arc<Mutex<BTreeMap<String, Option<String>>>>,
-    questions: Arc<Mutex<Vec<(String, Question)>>>,
+    components: Arc<Mutex<BTreeMap<String, Option<String>>>>,
+    checks: Arc<Mutex<Vec<(String, Check)>>>,
 }
 
 impl Health {
-    /// A part, which is in trouble until it says that it is well. It counts until it is dropped.
-    pub fn part(&self, name: impl Into<String>) -> Part {
-        let part = Part { name: name.into(), health: self.clone() };
-        part.trouble("it has not started yet");
-        part
+    /// Adds a component, which is not ready until it says so. It is removed when the handle is dropped.
+    pub fn component(&self, name: impl Into<String>) -> Component {
+        let component = Component { name: name.into(), health: self.clone() };
+        component.not_ready("it has not started yet");
+        component
     }
 
-    /// A part that does not tell of its troubles by itself, but says them when asked.
-    pub fn ask(&self, name: impl Into<String>, question: impl Fn() -> Option<String> + Send + 'static) {
-        self.questions.lock().push((name.into(), Box::new(question)));
+    /// Adds a component that is checked each time readiness is asked for.
+    pub fn add_check(&self, name: impl Into<String>, check: impl Fn() -> Option<String> + Send + 'static) {
+        self.checks.lock().push((name.into(), Box::new(check)));
     }
 
-    /// The parts in trouble, each with its words.
-    pub fn troubles(&self) -> Vec<(String, String)> {
-        let questions = self.questions.lock();
-        let asked = questions.iter().filter_map(|(name, question)| Some((name.clone(), question()?)));
-        let troubles = self.troubles.lock();
-        let told = troubles.iter().filter_map(|(name, words)| Some((name.clone(), words.clone()?)));
-        asked.chain(told).collect()
+    /// The components that are not ready, each with its reason.
+    pub fn not_ready(&self) -> Vec<(String, String)> {
+        let checks = self.checks.lock();
+        let checked = checks.iter().filter_map(|(name, check)| Some((name.clone(), check()?)));
+        let components = self.components.lock();
+        let reported = components.iter().filter_map(|(name, reason)| Some((name.clone(), reason.clone()?)));
+        checked.chain(reported).collect()
     }
 }
 
 impl std::fmt::Debug for Health {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_map().entries(self.troubles()).finish()
+        formatter.debug_map().entries(self.not_ready()).finish()
     }
 }
 
-/// One part of a process.
+/// One component of a process.
 #[derive(Debug)]
-pub struct Part {
+pub struct Component {
     name: String,
     health: Health,
 }
 
-impl Part {
-    /// Nothing troubles it.
-    pub fn well(&self) {
-        self.note(None);
+impl Component {
+    /// Reports the component as ready.
+    pub fn ready(&self) {
+        self.set(None);
     }
 
-    /// Something does.
-    pub fn trouble(&self, words: impl Into<String>) {
-        self.note(Some(words.into()));
+    /// Reports the component as not ready, and why.
+    pub fn not_ready(&self, reason: impl Into<String>) {
+        self.set(Some(reason.into()));
     }
 
-    fn note(&self, trouble: Option<String>) {
-        self.health.troubles.lock().insert(self.name.clone(), trouble);
+    fn set(&self, reason: Option<String>) {
+        self.health.components.lock().insert(self.name.clone(), reason);
     }
 }
 
-impl Drop for Part {
+impl Drop for Component {
     fn drop(&mut self) {
-        self.health.troubles.lock().remove(&self.name);
+        self.health.components.lock().remove(&self.name);
     }
 }
 
-/// What the API answers, in one line.
-pub(crate) fn answer_in_words(status: &Status) -> String {
+/// An error response of the API in one line.
+pub(crate) fn describe_status(status: &Status) -> String {
     format!("the API answers with {}: {}", status.code, status.message.trim())
 }
 
-/// Why a watch fails, in one line: of what the API answers, its words.
-pub fn in_words(error: &watcher::Error) -> String {
+/// Why a watch failed, in one line; the API's own message where there is one.
+pub fn describe_watch_error(error: &watcher::Error) -> String {
     use kube::Error::Api;
     use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
     let status = match error {
@@ -89,7 +89,7 @@ pub fn in_words(error: &watcher::Error) -> String {
         WatchError(status) => status,
         other => return other.to_string(),
     };
-    answer_in_words(status)
+    describe_status(status)
 }
 
 #[cfg(test)]
@@ -97,18 +97,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_counts_from_its_making_to_its_end() {
+    fn component_counts_from_its_creation_until_it_is_dropped() {
         let health = Health::default();
-        assert!(health.troubles().is_empty());
-        let part = health.part("checker");
-        assert_eq!(health.troubles(), [("checker".into(), "it has not started yet".into())]);
-        part.well();
-        assert!(health.troubles().is_empty());
-        part.trouble("no answer");
-        assert_eq!(health.troubles(), [("checker".into(), "no answer".into())]);
-        drop(part);
-        assert!(health.troubles().is_empty());
-        health.ask("store", || Some("the disk is full".into()));
-        assert_eq!(health.troubles(), [("store".into(), "the disk is full".into())]);
+        assert!(health.not_ready().is_empty());
+        let component = health.component("checker");
+        assert_eq!(health.not_ready(), [("checker".into(), "it has not started yet".into())]);
+        component.ready();
+        assert!(health.not_ready().is_empty());
+        component.not_ready("no response");
+        assert_eq!(health.not_ready(), [("checker".into(), "no response".into())]);
+        drop(component);
+        assert!(health.not_ready().is_empty());
+        health.add_check("store", || Some("the disk is full".into()));
+        assert_eq!(health.not_ready(), [("store".into(), "the disk is full".into())]);
     }
 }

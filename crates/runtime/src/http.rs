@@ -1,4 +1,4 @@
-//! What a process serves of itself over plain HTTP: `/healthz`, `/readyz` and `/metrics`.
+//! The HTTP endpoints of every process: `/healthz`, `/readyz` and `/metrics`.
 
 use axum::Router;
 use axum::http::{StatusCode, header};
@@ -8,25 +8,26 @@ use axum::routing::get;
 use crate::health::Health;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
-/// The routes. `/healthz` says that the process runs; `/readyz` also asks its parts.
+/// The routes. `/healthz` answers while the process runs; `/readyz` also checks its components.
 pub fn routes(health: Health, metrics: Metrics) -> Router {
-    let ready = move || std::future::ready(readiness(&health.troubles()));
-    let counted = move || {
+    let ready = move || std::future::ready(readiness(&health.not_ready()));
+    let scraped = move || {
         let metrics = metrics.clone();
         async move { ([(header::CONTENT_TYPE, MEDIA_TYPE)], metrics.fresh_text().await).into_response() }
     };
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
-        .route("/metrics", get(counted))
+        .route("/metrics", get(scraped))
 }
 
-/// Ready, or what keeps from it, a line each.
-fn readiness(troubles: &[(String, String)]) -> (StatusCode, String) {
-    if troubles.is_empty() {
+/// Ready, or one line per component that is not.
+fn readiness(not_ready: &[(String, String)]) -> (StatusCode, String) {
+    if not_ready.is_empty() {
         return (StatusCode::OK, "ok\n".to_owned());
     }
-    let lines = troubles.iter().map(|(part, words)| format!("not ready: {part}: {words}\n")).collect();
+    let lines =
+        not_ready.iter().map(|(component, reason)| format!("not ready: {component}: {reason}\n")).collect();
     (StatusCode::SERVICE_UNAVAILABLE, lines)
 }
 
@@ -35,11 +36,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readiness_names_the_parts_in_trouble() {
+    fn readiness_names_the_components_that_are_not_ready() {
         assert_eq!(readiness(&[]), (StatusCode::OK, "ok\n".into()));
-        let troubles = [("checker".into(), "no answer".into()), ("store".into(), "disk full".into())];
-        let (status, words) = readiness(&troubles);
+        let not_ready = [("checker".into(), "no response".into()), ("store".into(), "disk full".into())];
+        let (status, text) = readiness(&not_ready);
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(words, "not ready: checker: no answer\nnot ready: store: disk full\n");
+        assert_eq!(text, "not ready: checker: no response\nnot ready: store: disk full\n");
     }
 }

@@ -1,38 +1,46 @@
-//! What every controller of Bellwether shares, so that a controller is what it decides and little else.
+//! What every controller of Bellwether shares, so that a controller is its decisions and little else.
 //!
-//! | module | what it gives |
+//! | item | what it provides |
 //! |---|---|
-//! | [`Context`] | the cluster a controller works on, and the process it works in |
-//! | [`Reconciler`], [`run`] | a controller from one function: bounded concurrency, backoff, leadership, metrics, health |
-//! | [`Agenda`] | deadlines for objects too lively to be looked at at every change |
-//! | [`Rounds`] | visits, a bounded number together, from what a controller keeps in memory |
-//! | [`Backoff`], [`Growth`] | how long to leave an object alone after a failure |
-//! | [`Leadership`] | which of several copies acts |
-//! | [`Metrics`], [`Health`], [`http`] | what the process says of itself |
-//! | [`Shutdown`] | an end that finishes what was begun |
+//! | [`Context`] | the cluster a controller works on, and the process it runs in |
+//! | [`Reconciler`], [`run`] | the plain controller: one function per object of a kind |
+//! | [`IndexedReconciler`], [`run_indexed`] | the controller over an index in memory: watches → index → dirty keys → reconcile |
+//! | [`Watches`], [`Watch`], [`DirtyKeys`] | how watches fill an index, and how the index enqueues keys |
+//! | [`Timers`], [`Backoff`], [`BackoffPolicy`] | deadlines by key; growing delays after failures |
+//! | [`Leadership`], [`Election`] | which of several replicas acts |
+//! | [`Metrics`], [`Health`], [`http`] | what the process reports about itself |
+//! | [`Shutdown`] | a stop that finishes what is running |
 //!
-//! **Nothing here knows a kind of ours.** A controller that is called for every change uses [`run`]; one on objects that
-//! change all the time watches by itself and keeps an [`Agenda`].
+//! **Nothing here knows one of our kinds.** Both controllers bound their concurrency, never reconcile a key twice at the
+//! same time, retry with backoff, and turn a panic or a timeout of a reconcile into a logged, counted retry of its key.
 
-mod agenda;
 mod backoff;
-mod bound;
+mod client;
 mod context;
-mod controller;
+mod dirty;
+mod election;
+mod guard;
 mod health;
 pub mod http;
+mod indexed;
 mod leadership;
 pub mod metrics;
-mod rounds;
+mod reconciler;
 mod shutdown;
+mod timers;
+mod watches;
+mod work_queue;
 
-pub use agenda::Agenda;
-pub use backoff::{Backoff, Growth};
-pub use bound::heard;
+pub use backoff::{Backoff, BackoffPolicy};
 pub use context::Context;
-pub use controller::{Failure, Next, Reconciler, run};
-pub use health::{Health, Part, in_words};
-pub use leadership::{Election, Leadership};
+pub use dirty::DirtyKeys;
+pub use election::Election;
+pub use health::{Component, Health, describe_watch_error};
+pub use indexed::{IndexedReconciler, run_indexed};
+pub use leadership::Leadership;
 pub use metrics::Metrics;
-pub use rounds::Rounds;
+pub use reconciler::{Next, ReconcileError, Reconciler, Retry, run};
 pub use shutdown::Shutdown;
+pub use timers::Timers;
+pub use watches::{Deleted, DynamicWatches, Listing, ObjectName, Origin, Watch, WatchHandle, Watches};
+pub use work_queue::Lane;

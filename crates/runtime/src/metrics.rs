@@ -1,5 +1,5 @@
-//! What a process counts, as Prometheus reads it. Controllers of several clusters share their metrics, told apart by
-//! the label `cluster`.
+//! The metrics of a process in the OpenMetrics text format. Controllers of several clusters share their metrics, which
+//! the label `cluster` distinguishes.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -21,10 +21,10 @@ use prometheus_client::registry::Registry;
 /// The media type of [`Metrics::text`].
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Brings metrics up to date that nobody keeps as things happen.
+/// Updates metrics that are computed when they are scraped.
 type Refresh = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// All metrics of a process. Clones are the same.
+/// All metrics of a process. Clones share the same registry.
 #[derive(Clone, Default)]
 pub struct Metrics {
     inner: Arc<Mutex<Inner>>,
@@ -37,17 +37,17 @@ struct Inner {
     refreshes: Vec<Refresh>,
 }
 
-/// Metrics that belong together. They are registered once in a process, by whoever asks first.
+/// Metrics that belong together. They are registered once per process, at the first use.
 pub trait Group: Clone + Send + 'static {
-    /// Before the name of each.
+    /// The prefix of their names.
     const PREFIX: &'static str = "bellwether";
 
-    /// Makes them, and registers each with its name and its words.
+    /// Creates them and registers each with its name and help text.
     fn register(registry: &mut Registry) -> Self;
 }
 
 impl Metrics {
-    /// The metrics of a group; the same for all who ask.
+    /// The metrics of a group; every caller gets the same.
     pub fn group<G: Group>(&self) -> G {
         let Inner { registry, groups, .. } = &mut *self.inner.lock();
         let mut register = || G::register(registry.sub_registry_with_prefix(G::PREFIX));
@@ -59,7 +59,7 @@ impl Metrics {
         }
     }
 
-    /// Has something done before every [`fresh_text`](Self::fresh_text). It must bound how long it takes.
+    /// Calls `refresh` before every [`fresh_text`](Self::fresh_text). It must limit the time it takes.
     pub fn before_text<F>(&self, refresh: impl Fn() -> F + Send + Sync + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -67,18 +67,18 @@ impl Metrics {
         self.inner.lock().refreshes.push(Arc::new(move || refresh().boxed()));
     }
 
-    /// All of them as text, after those that need it were brought up to date.
+    /// All metrics as text, after every registered refresh.
     pub async fn fresh_text(&self) -> String {
         let refreshes = self.inner.lock().refreshes.clone();
         futures::future::join_all(refreshes.iter().map(|refresh| refresh())).await;
         self.text()
     }
 
-    /// All of them as text.
+    /// All metrics as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if let Err(error) = encode(&mut text, &self.inner.lock().registry) {
-            let _ = write!(text, "# the metrics could not be written: {error}\n# EOF\n");
+            let _ = write!(text, "# the metrics could not be encoded: {error}\n# EOF\n");
         }
         text
     }
@@ -103,16 +103,17 @@ struct ErrorLabels {
     error: String,
 }
 
-/// What is counted of every controller.
+/// The metrics that every controller has.
 #[derive(Clone)]
-struct ControllerMetrics {
+struct ControllerGroup {
     reconciliations: Family<ControllerLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     seconds: Family<ControllerLabels, Histogram>,
     leading: Family<ControllerLabels, Gauge>,
+    queue_depth: Family<ControllerLabels, Gauge>,
 }
 
-impl Group for ControllerMetrics {
+impl Group for ControllerGroup {
     fn register(registry: &mut Registry) -> Self {
         let group = Self {
             reconciliations: Family::default(),
@@ -121,64 +122,68 @@ impl Group for ControllerMetrics {
                 Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
             }),
             leading: Family::default(),
+            queue_depth: Family::default(),
         };
         registry.register(
             "reconciliations",
-            "Objects that a controller looked at",
+            "Number of reconciles, successful or not",
             group.reconciliations.clone(),
         );
         registry.register(
             "reconcile_errors",
-            "Looks at an object that failed, by the error",
+            "Number of reconciles that failed, by kind of error; a panic and a timeout are kinds too",
             group.errors.clone(),
         );
-        registry.register(
-            "reconcile_duration_seconds",
-            "How long a look at an object took",
-            group.seconds.clone(),
-        );
+        registry.register("reconcile_duration_seconds", "Duration of a reconcile", group.seconds.clone());
         registry.register(
             "leading",
-            "1 where a controller acts, 0 where it stands by",
+            "Whether this process is the leader for the controller (1) or standby (0)",
             group.leading.clone(),
+        );
+        registry.register(
+            "workqueue_depth",
+            "Number of keys that wait to be reconciled",
+            group.queue_depth.clone(),
         );
         group
     }
 }
 
-/// The counts of one controller of one cluster. [`run`](crate::run) keeps them; a controller that watches by itself
-/// keeps its own.
+/// The metrics of one controller on one cluster.
 #[derive(Clone)]
-pub struct Counts {
+pub struct ControllerMetrics {
     labels: ControllerLabels,
-    metrics: ControllerMetrics,
+    group: ControllerGroup,
 }
 
-impl Counts {
-    /// Those of a controller by its name, on a cluster.
-    pub fn of(metrics: &Metrics, cluster: &str, controller: &str) -> Self {
+impl ControllerMetrics {
+    /// The metrics of a controller by its name, on a cluster.
+    pub fn new(metrics: &Metrics, cluster: &str, controller: &str) -> Self {
         let labels = ControllerLabels { cluster: cluster.to_owned(), controller: controller.to_owned() };
-        Self { labels, metrics: metrics.group() }
+        Self { labels, group: metrics.group() }
     }
 
-    /// An object was looked at.
-    pub fn reconciled(&self, took: Duration) {
-        self.metrics.reconciliations.get_or_create(&self.labels).inc();
-        self.metrics.seconds.get_or_create(&self.labels).observe(took.as_secs_f64());
+    /// Counts a reconcile and how long it took.
+    pub fn observe_reconcile(&self, took: Duration) {
+        self.group.reconciliations.get_or_create(&self.labels).inc();
+        self.group.seconds.get_or_create(&self.labels).observe(took.as_secs_f64());
     }
 
-    /// A look failed; the error in a word.
-    pub fn failed(&self, error: &str) {
+    /// Counts a failed reconcile by the kind of its error.
+    pub fn count_error(&self, error: &str) {
         let ControllerLabels { cluster, controller } = self.labels.clone();
-        self.metrics
-            .errors
-            .get_or_create(&ErrorLabels { cluster, controller, error: error.to_owned() })
-            .inc();
+        let labels = ErrorLabels { cluster, controller, error: error.to_owned() };
+        self.group.errors.get_or_create(&labels).inc();
     }
 
-    /// Whether the controller acts.
-    pub fn leading(&self, leads: bool) {
-        self.metrics.leading.get_or_create(&self.labels).set(i64::from(leads));
+    /// Sets whether this process is the leader.
+    pub fn set_leader(&self, leader: bool) {
+        self.group.leading.get_or_create(&self.labels).set(i64::from(leader));
+    }
+
+    /// Sets how many keys wait.
+    pub(crate) fn set_queue_depth(&self, depth: usize) {
+        self.group.queue_depth.get_or_create(&self.labels).set(i64::try_from(depth).unwrap_or(i64::MAX));
     }
 }
 
@@ -187,12 +192,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_registered_once_and_shared() {
+    fn group_is_registered_once_and_shared() {
         let metrics = Metrics::default();
         for cluster in ["hub", "spoke-1", "spoke-1"] {
-            let counts = Counts::of(&metrics, cluster, "addon-controller");
-            counts.reconciled(Duration::from_millis(2));
-            counts.failed("conflict");
+            let controller = ControllerMetrics::new(&metrics, cluster, "addon-controller");
+            controller.observe_reconcile(Duration::from_millis(2));
+            controller.count_error("conflict");
         }
         let text = metrics.text();
         assert_eq!(text.matches("# TYPE bellwether_reconciliations counter").count(), 1, "{text}");
@@ -216,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_group_may_have_a_prefix_of_its_own_and_be_brought_up_to_date_when_asked_for() {
+    async fn group_may_have_its_own_prefix_and_a_refresh_before_each_scrape() {
         let metrics = Metrics::default();
         let guests: Guests = metrics.group();
         metrics.before_text(move || {

@@ -1,10 +1,10 @@
-//! Stopping so that what was begun is finished: tasks are told, and then waited for; and what they need until their
-//! end, such as the lease by which they act, is kept until then.
+//! Graceful shutdown: tasks are asked to stop and then awaited. What they need until then, such as the leader-election
+//! Lease, stops after them.
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The end of a process, as its tasks see it. Clones are the same end.
+/// The shutdown of a process, as its tasks see it. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     token: CancellationToken,
@@ -14,7 +14,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Starts a task that is waited for at the end. It has to look out for [`begun`](Self::begun) by itself.
+    /// Starts a task that the shutdown waits for. The task must stop when [`requested`](Self::requested) resolves.
     pub fn spawn<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -22,8 +22,8 @@ impl Shutdown {
         self.tasks.spawn(task);
     }
 
-    /// Starts a task that others need until they have finished. It has to look out for
-    /// [`all_others_finished`](Self::all_others_finished) by itself.
+    /// Starts a task that other tasks need until they have stopped. It must stop when
+    /// [`other_tasks_stopped`](Self::other_tasks_stopped) resolves.
     pub fn spawn_last<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -31,22 +31,22 @@ impl Shutdown {
         self.last_tasks.spawn(task);
     }
 
-    /// Resolves when the end has begun and every task but the last ones has finished.
-    pub fn all_others_finished(&self) -> impl Future<Output = ()> + Send + Sync + 'static {
+    /// Resolves when shutdown was requested and every task started by [`spawn`](Self::spawn) has stopped.
+    pub fn other_tasks_stopped(&self) -> impl Future<Output = ()> + Send + Sync + 'static {
         self.last_token.clone().cancelled_owned()
     }
 
-    /// Resolves when the end has begun: take up nothing new, and finish.
-    pub fn begun(&self) -> impl Future<Output = ()> + Send + Sync + 'static {
+    /// Resolves when shutdown is requested: start nothing new, and finish what is running.
+    pub fn requested(&self) -> impl Future<Output = ()> + Send + Sync + 'static {
         self.token.clone().cancelled_owned()
     }
 
-    /// Whether the end has begun.
-    pub fn has_begun(&self) -> bool {
+    /// Whether shutdown was requested.
+    pub fn is_requested(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    /// Begins the end, and returns when every task has finished. How long that may take is for the caller to bound.
+    /// Requests shutdown and returns when every task has stopped. The caller limits how long that may take.
     pub async fn finish(&self) {
         self.token.cancel();
         self.tasks.close();
@@ -66,37 +66,37 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_begun_is_finished() {
+    async fn finish_waits_for_running_tasks() {
         let shutdown = Shutdown::default();
         let finished = Arc::new(AtomicBool::new(false));
         shutdown.spawn({
-            let (begun, finished) = (shutdown.begun(), finished.clone());
+            let (requested, finished) = (shutdown.requested(), finished.clone());
             async move {
-                begun.await;
+                requested.await;
                 tokio::time::sleep(Duration::from_secs(3)).await;
                 finished.store(true, Ordering::Relaxed);
             }
         });
-        assert!(!shutdown.has_begun());
+        assert!(!shutdown.is_requested());
         shutdown.finish().await;
         assert!(finished.load(Ordering::Relaxed));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_others_need_ends_after_them() {
+    async fn last_tasks_stop_after_all_others() {
         let shutdown = Shutdown::default();
         let (finished, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         shutdown.spawn_last({
-            let (end, finished, seen) = (shutdown.all_others_finished(), finished.clone(), seen.clone());
+            let (stopped, finished, seen) = (shutdown.other_tasks_stopped(), finished.clone(), seen.clone());
             async move {
-                end.await;
+                stopped.await;
                 seen.store(finished.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         });
         shutdown.spawn({
-            let (begun, finished) = (shutdown.begun(), finished.clone());
+            let (requested, finished) = (shutdown.requested(), finished.clone());
             async move {
-                begun.await;
+                requested.await;
                 tokio::time::sleep(Duration::from_secs(3)).await;
                 finished.store(true, Ordering::Relaxed);
             }

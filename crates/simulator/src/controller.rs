@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_clock::{Clock, whole_seconds};
-use bellwether_runtime::{Agenda, Growth};
+use bellwether_runtime::{BackoffPolicy, Timers};
 use futures::stream::{BoxStream, SelectAll, StreamExt as _, select_all};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
@@ -23,7 +23,7 @@ use crate::decide::World;
 use crate::workload::{Kind, Workload};
 
 /// How long to wait after a failed write of an object.
-const RETRY: Growth = Growth { first: Duration::from_secs(1), most: Duration::from_secs(30) };
+const RETRY: BackoffPolicy = BackoffPolicy { initial: Duration::from_secs(1), max: Duration::from_secs(30) };
 /// How many objects a page of a list has: each is decided as it comes, so that none needs to wait in memory.
 const PAGE: u32 = 100;
 
@@ -33,7 +33,7 @@ pub struct Simulator {
     clock: Arc<dyn Clock>,
     delay: Duration,
     objects: HashMap<Key, Seen>,
-    agenda: Agenda<Key>,
+    timers: Timers<Key>,
     /// What a list that is under way has not shown yet.
     unconfirmed: HashSet<Key>,
     schedulable: HashSet<String>,
@@ -87,7 +87,7 @@ impl Simulator {
             clock,
             delay,
             objects: HashMap::new(),
-            agenda: Agenda::default(),
+            timers: Timers::default(),
             unconfirmed: HashSet::new(),
             schedulable: HashSet::new(),
         }
@@ -110,7 +110,7 @@ impl Simulator {
                     // The watch begins again by itself, after a while.
                     Err(error) => tracing::debug!("a watch of the workload simulator was interrupted: {error}"),
                 },
-                key = self.agenda.next() => self.revisit(key).await,
+                key = self.timers.next() => self.revisit(key).await,
             }
         }
     }
@@ -175,7 +175,7 @@ impl Simulator {
         if self.schedulable.len() != before {
             let now = Instant::now();
             let sets = self.objects.keys().filter(|key| key.kind == Kind::DaemonSet);
-            sets.for_each(|key| self.agenda.set(key.clone(), now));
+            sets.for_each(|key| self.timers.set(key.clone(), now));
         }
     }
 
@@ -208,7 +208,7 @@ impl Simulator {
         let (stage, left) = behaviour.stage(self.delay, now.duration_since(since.instant));
         // A delay that ends after the end of time never does.
         if let Some(due) = left.and_then(|left| now.checked_add(left)) {
-            self.agenda.set(key.clone(), due);
+            self.timers.set(key.clone(), due);
         }
         let Some(wanted) = object.at_stage(stage, &self.world()) else {
             return;
@@ -269,7 +269,7 @@ impl Simulator {
     }
 
     fn forget(&mut self, key: &Key) {
-        self.agenda.cancel(key);
+        self.timers.cancel(key);
         self.objects.remove(key);
     }
 
@@ -279,7 +279,7 @@ impl Simulator {
             seen.failures
         });
         tracing::debug!("the status of {} in {} is written later: {error}", key.name, key.namespace);
-        self.agenda.set(key, Instant::now() + RETRY.wait(failures, 0.0));
+        self.timers.set(key, Instant::now() + RETRY.delay(failures, 0.0));
     }
 
     fn api<W: Workload>(&self, key: &Key) -> Api<W> {

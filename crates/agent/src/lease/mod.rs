@@ -1,5 +1,6 @@
-//! Says that the cluster is in reach, by renewing its Lease on the hub, and what the cluster is, in the status of its
-//! ManagedCluster. The Lease is written at every beat; the status only when it would say something new.
+//! Renews the Lease of the cluster on the hub, by which the hub knows that the cluster is reachable, and reports the
+//! version and name of the cluster in the status of its ManagedCluster. The Lease is written at each renewal, the status
+//! only when it changes.
 
 mod decide;
 
@@ -8,8 +9,8 @@ use std::time::Duration;
 use bellwether_api::cluster::ManagedCluster;
 use bellwether_api::cluster::vocabulary::CLUSTER_LEASE;
 use bellwether_clock::whole_seconds;
-use bellwether_runtime::metrics::Counts;
-use bellwether_runtime::{Context, Growth};
+use bellwether_runtime::metrics::ControllerMetrics;
+use bellwether_runtime::{BackoffPolicy, Context};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
@@ -22,90 +23,89 @@ use crate::{Agent, in_words};
 /// The name of the controller, in logs, metrics and health, and of what it owns in objects.
 pub const NAME: &str = "cluster-lease";
 
-/// How long a lease lasts where nobody says.
-const USUAL: i32 = 60;
-/// How long to wait after the hub did not take a beat.
-const RETRY: Growth = Growth { first: Duration::from_secs(1), most: Duration::from_secs(15) };
-/// How long one beat may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The duration of the Lease where the ManagedCluster does not set it.
+const DEFAULT_LEASE_SECONDS: i32 = 60;
+/// How long to wait after a failed renewal.
+const RETRY: BackoffPolicy = BackoffPolicy { initial: Duration::from_secs(1), max: Duration::from_secs(15) };
+/// How long one renewal may take.
+const RENEW_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why there was no beat.
+/// Why a renewal failed.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum RenewError {
     #[error("the hub has no ManagedCluster {0}")]
     Unknown(String),
     #[error("the hub has not accepted the cluster: .spec.hubAcceptsClient of its ManagedCluster is not true")]
     NotAccepted,
     #[error("{doing}: {}", in_words(.source))]
     Api { doing: &'static str, source: Box<kube::Error> },
-    #[error("it was not done within {PATIENCE:?}")]
-    Late,
+    #[error("the hub did not answer within {RENEW_TIMEOUT:?}")]
+    TimedOut,
 }
 
-impl Failure {
+impl RenewError {
     fn label(&self) -> &'static str {
         match self {
             Self::Unknown(_) => "unknown",
             Self::NotAccepted => "not-accepted",
             Self::Api { .. } => "api",
-            Self::Late => "late",
+            Self::TimedOut => "timeout",
         }
     }
 }
 
-/// Says that a cluster is in reach until the shutdown, while this process leads. The context is that of the cluster.
+/// Renews the Lease of a cluster until the shutdown, while this process is leader. The context is that of the cluster.
 ///
-/// It counts as a part of the process from this call on, not from when it is first polled.
+/// It is a health component from this call on, not from when it is first polled.
 pub fn run(agent: Agent, context: Context) -> impl Future<Output = ()> + Send {
-    let part = context.health.part(format!("{NAME} of {}", context.cluster));
-    let counts = Counts::of(&context.metrics, &context.cluster, NAME);
+    let component = context.health.component(context.component_name(NAME));
+    let metrics = ControllerMetrics::new(&context.metrics, &context.cluster, NAME);
     async move {
-        let pulse = Pulse::new(agent, &context);
+        let renewer = Renewer::new(agent, &context);
         let mut failures = 0_u32;
         loop {
-            counts.leading(context.leadership.is_held());
-            if !context.leadership.is_held() {
-                // To stand by is no trouble.
-                part.well();
+            metrics.set_leader(context.leadership.is_leader());
+            if !context.leadership.is_leader() {
+                component.ready();
             }
             tokio::select! {
-                () = context.leadership.held() => {}
-                () = context.shutdown.begun() => return,
+                () = context.leadership.acquired() => {}
+                () = context.shutdown.requested() => return,
             }
-            counts.leading(true);
-            let begun = Instant::now();
-            let beat = tokio::time::timeout(PATIENCE, pulse.beat()).await.unwrap_or(Err(Failure::Late));
-            counts.reconciled(begun.elapsed());
-            let wait = match beat {
-                Ok(period) => {
+            metrics.set_leader(true);
+            let start = Instant::now();
+            let renewed = tokio::time::timeout(RENEW_TIMEOUT, renewer.renew()).await;
+            metrics.observe_reconcile(start.elapsed());
+            let delay = match renewed.unwrap_or(Err(RenewError::TimedOut)) {
+                Ok(duration) => {
                     failures = 0;
-                    part.well();
-                    Growth { first: period, most: period }.wait(1, rand::random())
+                    component.ready();
+                    BackoffPolicy { initial: duration, max: duration }.delay(1, rand::random())
                 }
-                Err(failure) => {
+                Err(error) => {
                     failures = failures.saturating_add(1);
-                    counts.failed(failure.label());
-                    part.trouble(failure.to_string());
-                    tracing::debug!("{NAME} of {}: {failure}", context.cluster);
-                    RETRY.wait(failures, rand::random())
+                    metrics.count_error(error.label());
+                    component.not_ready(error.to_string());
+                    tracing::debug!("{NAME} of {}: {error}", context.cluster);
+                    RETRY.delay(failures, rand::random())
                 }
             };
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = context.shutdown.begun() => return,
+                () = tokio::time::sleep(delay) => {}
+                () = context.shutdown.requested() => return,
             }
         }
     }
 }
 
-struct Pulse {
+struct Renewer {
     agent: Agent,
     context: Context,
     clusters: Api<DynamicObject>,
     leases: Api<Lease>,
 }
 
-impl Pulse {
+impl Renewer {
     fn new(agent: Agent, context: &Context) -> Self {
         let resource = ApiResource::erase::<ManagedCluster>(&());
         Self {
@@ -116,23 +116,24 @@ impl Pulse {
         }
     }
 
-    /// Says once that the cluster is in reach, and how long that holds.
-    async fn beat(&self) -> Result<Duration, Failure> {
+    /// Renews the Lease once and returns its duration.
+    async fn renew(&self) -> Result<Duration, RenewError> {
         let name = self.agent.cluster.as_str();
         let cluster = self.clusters.get_opt(name).await.map_err(while_("reading the ManagedCluster"))?;
-        let cluster = cluster.ok_or_else(|| Failure::Unknown(name.to_owned()))?.data;
+        let cluster = cluster.ok_or_else(|| RenewError::Unknown(name.to_owned()))?.data;
         let spec = |member: &str| cluster.get("spec").and_then(|spec| spec.get(member));
         if spec("hubAcceptsClient") != Some(&Value::Bool(true)) {
-            return Err(Failure::NotAccepted);
+            return Err(RenewError::NotAccepted);
         }
-        let seconds = spec("leaseDurationSeconds").and_then(Value::as_i64).unwrap_or(USUAL.into());
-        let seconds = i32::try_from(seconds).unwrap_or(USUAL).max(1);
-        self.renew(seconds).await.map_err(while_("renewing the lease"))?;
-        self.introduce(cluster.get("status").unwrap_or(&Value::Null)).await?;
+        let seconds =
+            spec("leaseDurationSeconds").and_then(Value::as_i64).unwrap_or(DEFAULT_LEASE_SECONDS.into());
+        let seconds = i32::try_from(seconds).unwrap_or(DEFAULT_LEASE_SECONDS).max(1);
+        self.write_lease(seconds).await.map_err(while_("renewing the Lease"))?;
+        self.report_cluster(cluster.get("status").unwrap_or(&Value::Null)).await?;
         Ok(Duration::from_secs(u64::from(seconds.unsigned_abs())))
     }
 
-    async fn renew(&self, seconds: i32) -> Result<(), kube::Error> {
+    async fn write_lease(&self, seconds: i32) -> Result<(), kube::Error> {
         let lease = Lease {
             metadata: ObjectMeta { name: Some(CLUSTER_LEASE.to_owned()), ..ObjectMeta::default() },
             spec: Some(LeaseSpec {
@@ -150,10 +151,10 @@ impl Pulse {
         }
     }
 
-    /// Says what the cluster is, where the hub does not know that.
-    async fn introduce(&self, status: &Value) -> Result<(), Failure> {
+    /// Reports the name and version of the cluster in the status of its ManagedCluster, where they changed.
+    async fn report_cluster(&self, status: &Value) -> Result<(), RenewError> {
         let version = self.context.client.apiserver_version().await;
-        let version = version.map_err(while_("asking the cluster for its version"))?.git_version;
+        let version = version.map_err(while_("reading the version of the cluster"))?.git_version;
         let facts = Facts { cluster: self.agent.cluster.clone(), version };
         let Some(said) = said(status, &facts, whole_seconds(self.context.clock.now())) else { return Ok(()) };
         let name = self.agent.cluster.as_str();
@@ -163,6 +164,6 @@ impl Pulse {
     }
 }
 
-fn while_(doing: &'static str) -> impl Fn(kube::Error) -> Failure {
-    move |source| Failure::Api { doing, source: Box::new(source) }
+fn while_(doing: &'static str) -> impl Fn(kube::Error) -> RenewError {
+    move |source| RenewError::Api { doing, source: Box::new(source) }
 }

@@ -1,4 +1,4 @@
-//! What the hub is told of an add-on's heartbeats, from what its AddonInstances say. Pure.
+//! What the condition `Heartbeat` on the hub should say, from the AddonInstances of an add-on. Pure.
 
 use bellwether_api::addon::ManagedClusterAddOn;
 use bellwether_api::addon::vocabulary::{HEARTBEAT, NAME_LABEL, PROGRESSING, SUCCEED};
@@ -13,12 +13,12 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 const TYPE: ConditionType = ConditionType::constant(HEARTBEAT);
-/// Where an add-on gives no reason that could be passed on.
+/// The reason where that of the add-on is not a valid one.
 const UNHEALTHY: Reason = Reason::constant("Unhealthy");
-/// The most that is passed on of a message, in bytes.
-const LONGEST: usize = 1024;
+/// How much of a message is mirrored, in bytes.
+const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// The add-on that an instance is of: the Addon that owns it, else what its label says.
+/// The add-on of an instance: the Addon that owns it, otherwise the add-on that its label names.
 pub(crate) fn addon_of(instance: &DynamicObject) -> Option<&str> {
     let owners = instance.metadata.owner_references.iter().flatten();
     let mut owners = owners.filter(|owner| {
@@ -29,7 +29,7 @@ pub(crate) fn addon_of(instance: &DynamicObject) -> Option<&str> {
     owners.next().map(|owner| owner.name.as_str()).or_else(label).filter(|name| !name.is_empty())
 }
 
-/// What an instance says, in the words of the hub; nothing, where it has never beaten.
+/// What an instance reports, as condition of the hub; nothing before its first heartbeat.
 pub(crate) fn heartbeat_of(instance: &DynamicObject) -> Option<Condition> {
     let conditions = conditions(&instance.data);
     let healthy = conditions.get(&HEALTHY)?;
@@ -38,60 +38,58 @@ pub(crate) fn heartbeat_of(instance: &DynamicObject) -> Option<Condition> {
         Status::False => healthy.reason.as_str().parse().unwrap_or(UNHEALTHY),
         Status::Unknown => healthy.reason.as_str().parse().unwrap_or(HEARTBEAT_TIMEOUT),
     };
-    let desired = Desired::new(TYPE, healthy.status, reason, shorten(&healthy.message, LONGEST));
-    // As the hub keeps it, so that it compares.
+    let desired = Desired::new(TYPE, healthy.status, reason, shorten(&healthy.message, MAX_MESSAGE_BYTES));
+    // The hub stores whole seconds; otherwise the two would always differ.
     Some(desired.since(whole_seconds(healthy.last_transition_time)))
 }
 
-/// When an instance last beat, as it says itself.
-pub(crate) fn beat_of(instance: &DynamicObject) -> Option<&str> {
+/// The time of the last heartbeat, as the instance has it.
+pub(crate) fn last_heartbeat_of(instance: &DynamicObject) -> Option<&str> {
     instance.data.pointer("/status/lastHeartbeatTime").and_then(Value::as_str)
 }
 
-/// What is said of an add-on that has several instances: the worst of them, and of two that are as bad the one that has
-/// been so for longer.
+/// The report for an add-on with several instances: the worst one, and of two that are equally bad the older one.
 pub(crate) fn worst<'c>(all: impl Iterator<Item = &'c Condition>) -> Option<&'c Condition> {
-    let badness = |status: Status| match status {
+    let severity = |status: Status| match status {
         Status::True => 0,
         Status::Unknown => 1,
         Status::False => 2,
     };
     all.max_by(|one, other| {
         let ages = || other.last_transition_time.cmp(&one.last_transition_time);
-        badness(one.status).cmp(&badness(other.status)).then_with(ages)
+        severity(one.status).cmp(&severity(other.status)).then_with(ages)
     })
 }
 
-/// What the hub says by now.
+/// What the hub says of an add-on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct HubState {
     pub(crate) heartbeat: Option<Condition>,
-    /// Whether we have said something there, which we could take back.
-    pub(crate) by_us: bool,
-    /// The version that has come to the cluster; nothing while one is on its way.
-    pub(crate) applied: Option<Applied>,
-    /// Its resourceVersion.
-    pub(crate) revision: String,
+    /// Whether this controller owns fields of the object, which it can remove.
+    pub(crate) is_field_manager: bool,
+    /// The version that is completely applied; nothing while one is being applied.
+    pub(crate) applied: Option<AppliedVersion>,
+    pub(crate) resource_version: String,
 }
 
-/// An add-on whose objects have all come, as the hub knows it.
+/// A version of an add-on that is completely applied, according to the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Applied {
+pub(crate) struct AppliedVersion {
     /// The generation of its ManagedClusterAddOn.
     generation: i64,
-    /// Since when, by which two are told apart; nothing is measured by it.
+    /// Since when. It distinguishes two versions; no time is measured by it.
     since: Timestamp,
 }
 
-/// Whether all instances have beaten since the hub said that all was applied.
+/// Whether all instances sent a heartbeat since the hub reported the add-on as applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beats {
-    Since,
-    /// Or it is not known.
-    Before,
+pub(crate) enum HeartbeatSince {
+    Apply,
+    /// At least one sent its last heartbeat before, or it is not known when.
+    Unknown,
 }
 
-impl Told {
+impl HubState {
     pub(crate) fn of(addon: &DynamicObject, manager: &str) -> Self {
         const CHANGE: ConditionType = ConditionType::constant(PROGRESSING);
         let managers = addon.metadata.managed_fields.iter().flatten();
@@ -100,42 +98,43 @@ impl Told {
         let done = conditions.get(&CHANGE).filter(|change| change.reason.as_str() == SUCCEED);
         Self {
             heartbeat: conditions.get(&TYPE).cloned(),
-            by_us: managers.any(|name| name == manager),
-            applied: done
-                .zip(addon.metadata.generation)
-                .map(|(change, generation)| Applied { generation, since: change.last_transition_time }),
-            revision: addon.metadata.resource_version.clone().unwrap_or_default(),
+            is_field_manager: managers.any(|name| name == manager),
+            applied: done.zip(addon.metadata.generation).map(|(change, generation)| AppliedVersion {
+                generation,
+                since: change.last_transition_time,
+            }),
+            resource_version: addon.metadata.resource_version.clone().unwrap_or_default(),
         }
     }
 
-    /// Whether the hub waits for a heartbeat of what was applied last.
-    pub(crate) fn waits_for_a_beat(&self) -> bool {
-        let vouched = self.heartbeat.as_ref().and_then(|held| held.observed_generation);
-        self.applied.as_ref().is_some_and(|applied| vouched != Some(applied.generation))
+    /// Whether the applied version was not confirmed by a heartbeat yet.
+    pub(crate) fn awaits_heartbeat(&self) -> bool {
+        let confirmed = self.heartbeat.as_ref().and_then(|held| held.observed_generation);
+        self.applied.as_ref().is_some_and(|applied| confirmed != Some(applied.generation))
     }
 
-    /// What is to be applied, so that the hub says what is wanted; nothing, where it does.
+    /// What is to be applied so that the hub says what is wanted; nothing, where it does.
     ///
-    /// The generation is what vouches for a reading: it is said once for all that is applied, by the first heartbeats
-    /// after that, and the hub takes it back when it begins to bring something else.
+    /// `observedGeneration` confirms that heartbeats arrived since the apply. It is set once, by the first heartbeats
+    /// after the apply, and the hub removes it when it begins to apply another version.
     pub(crate) fn correction(
         &self,
         addon: &str,
         namespace: &str,
         wanted: Option<&Condition>,
-        beats: Beats,
+        since: HeartbeatSince,
     ) -> Option<Value> {
         let held = self.heartbeat.as_ref().and_then(|held| held.observed_generation);
-        let generation = match (&self.applied, beats) {
-            (Some(applied), Beats::Since) => Some(applied.generation),
+        let generation = match (&self.applied, since) {
+            (Some(applied), HeartbeatSince::Apply) => Some(applied.generation),
             _ => held,
         };
         let mut wanted = wanted.cloned();
         wanted.iter_mut().for_each(|wanted| wanted.observed_generation = generation);
         let differs = match (&self.heartbeat, &wanted) {
             (held, Some(wanted)) => held.as_ref() != Some(wanted),
-            // What somebody else said is not ours to take back.
-            (Some(_), None) => self.by_us,
+            // A condition of another writer is not removed.
+            (Some(_), None) => self.is_field_manager,
             (None, None) => false,
         };
         differs.then(|| {
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_is_of_the_addon_that_owns_it_else_of_its_label() {
+    fn instance_belongs_to_its_owner_or_else_to_the_addon_of_its_label() {
         let owner = |group: &str, kind: &str| json!([{"apiVersion": format!("{group}/v1"), "kind": kind, "name": "owner", "uid": "u"}]);
         let label = json!({NAME_LABEL: "label"});
         let rows = [
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hub_is_told_in_its_own_words() {
+    fn healthy_becomes_a_heartbeat_condition() {
         let rows = [
             (None, None),
             (Some(("True", "ComponentsUp", SINCE)), Some((Status::True, "ReceivingHeartbeats"))),
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_instance_speaks_for_all() {
+    fn worst_instance_decides() {
         let of = |status: &str, reason: &str, since: &str| {
             heartbeat_of(&instance(json!({}), Some((status, reason, since)))).unwrap()
         };
@@ -236,35 +235,39 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_told_and_only_our_own_is_taken_back() {
+    fn only_differences_are_written_and_only_own_conditions_removed() {
         let wanted = heartbeat_of(&instance(json!({}), Some(("True", "X", SINCE)))).unwrap();
         let other = heartbeat_of(&instance(json!({}), Some(("False", "X", SINCE)))).unwrap();
-        let told = |heartbeat: Option<&Condition>, by_us: bool| Told {
+        let state = |heartbeat: Option<&Condition>, is_field_manager: bool| HubState {
             heartbeat: heartbeat.cloned(),
-            by_us,
-            ..Told::default()
+            is_field_manager,
+            ..HubState::default()
         };
         let rows = [
-            ("it is new", told(None, false), Some(&wanted), true),
-            ("it was told", told(Some(&wanted), true), Some(&wanted), false),
-            ("it is otherwise now", told(Some(&other), true), Some(&wanted), true),
-            ("somebody else said it", told(Some(&other), false), Some(&wanted), true),
-            ("it is gone", told(Some(&wanted), true), None, true),
-            ("what is gone was not ours", told(Some(&wanted), false), None, false),
-            ("there was never anything", told(None, false), None, false),
+            ("no condition yet", state(None, false), Some(&wanted), true),
+            ("the same condition", state(Some(&wanted), true), Some(&wanted), false),
+            ("another condition of ours", state(Some(&other), true), Some(&wanted), true),
+            ("a condition of another writer", state(Some(&other), false), Some(&wanted), true),
+            ("no report any more", state(Some(&wanted), true), None, true),
+            ("no report, and a condition of another writer", state(Some(&wanted), false), None, false),
+            ("no report and no condition", state(None, false), None, false),
         ];
-        for (sentence, told, wanted, differs) in rows {
-            assert_eq!(told.correction("a", "c", wanted, Beats::Since).is_some(), differs, "{sentence}");
+        for (sentence, state, wanted, differs) in rows {
+            assert_eq!(
+                state.correction("a", "c", wanted, HeartbeatSince::Apply).is_some(),
+                differs,
+                "{sentence}"
+            );
         }
-        let body = told(None, false).correction("a", "c", Some(&wanted), Beats::Since).unwrap();
+        let body = state(None, false).correction("a", "c", Some(&wanted), HeartbeatSince::Apply).unwrap();
         assert_eq!(body["status"]["conditions"][0]["type"], "Heartbeat");
         assert_eq!(body["metadata"], json!({"name": "a", "namespace": "c"}));
-        let gone = told(Some(&wanted), true).correction("a", "c", None, Beats::Since).unwrap();
+        let gone = state(Some(&wanted), true).correction("a", "c", None, HeartbeatSince::Apply).unwrap();
         assert_eq!(gone.get("status"), None);
     }
 
     #[test]
-    fn a_reading_is_vouched_for_once_by_heartbeats_since_the_apply() {
+    fn generation_is_confirmed_once_by_heartbeats_since_the_apply() {
         let reading = heartbeat_of(&instance(json!({}), Some(("True", "X", SINCE)))).unwrap();
         let of = |reason: &str, observed: Option<i64>| {
             let mut held = reading.clone();
@@ -273,30 +276,30 @@ mod tests {
                 "lastTransitionTime": SINCE});
             let object = json!({"metadata": {"generation": 2, "resourceVersion": "7"},
                 "status": {"conditions": [change, held]}});
-            Told::of(&serde_json::from_value(object).unwrap(), "m")
+            HubState::of(&serde_json::from_value(object).unwrap(), "m")
         };
-        // Reason of Progressing, what the hub has, whether it was heard since, and what is written.
+        // Reason of Progressing, observedGeneration on the hub, heartbeats since, and what is written.
         let rows = [
-            ("Succeed", None, Beats::Before, None),
-            ("Succeed", None, Beats::Since, Some(2)),
-            ("Succeed", Some(1), Beats::Before, None),
-            ("Succeed", Some(1), Beats::Since, Some(2)),
-            ("Succeed", Some(2), Beats::Before, None),
-            ("Succeed", Some(2), Beats::Since, None),
-            ("Upgrading", None, Beats::Since, None),
-            ("Failed", None, Beats::Since, None),
+            ("Succeed", None, HeartbeatSince::Unknown, None),
+            ("Succeed", None, HeartbeatSince::Apply, Some(2)),
+            ("Succeed", Some(1), HeartbeatSince::Unknown, None),
+            ("Succeed", Some(1), HeartbeatSince::Apply, Some(2)),
+            ("Succeed", Some(2), HeartbeatSince::Unknown, None),
+            ("Succeed", Some(2), HeartbeatSince::Apply, None),
+            ("Upgrading", None, HeartbeatSince::Apply, None),
+            ("Failed", None, HeartbeatSince::Apply, None),
         ];
-        for (reason, held, beats, wanted) in rows {
-            let told = of(reason, held);
-            let written = told.correction("a", "c", Some(&reading), beats);
+        for (reason, held, since, wanted) in rows {
+            let state = of(reason, held);
+            let written = state.correction("a", "c", Some(&reading), since);
             let generation =
                 written.map(|body| body["status"]["conditions"][0]["observedGeneration"].clone());
             assert_eq!(
                 generation,
                 wanted.map(|generation: i64| json!(generation)),
-                "{reason} {held:?} {beats:?}"
+                "{reason} {held:?} {since:?}"
             );
-            assert_eq!(told.waits_for_a_beat(), reason == "Succeed" && held != Some(2), "{reason} {held:?}");
+            assert_eq!(state.awaits_heartbeat(), reason == "Succeed" && held != Some(2), "{reason} {held:?}");
         }
     }
 }

@@ -41,9 +41,6 @@ pub(crate) enum Failure {
     /// Others write as fast as we do.
     #[error("others change it as fast as it is looked at")]
     Contended,
-    /// It was not done in time.
-    #[error("it was not done within {0:?}")]
-    Late(std::time::Duration),
 }
 
 impl Failure {
@@ -75,7 +72,6 @@ impl Failure {
             Self::Spoke { .. } => "spoke",
             Self::Moment(_) => "moment",
             Self::Contended => "contended",
-            Self::Late(_) => "late",
         }
     }
 }

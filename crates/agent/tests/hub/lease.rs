@@ -58,17 +58,17 @@ pub(crate) async fn a_cluster_that_is_not_accepted_says_nothing(stage: &Stage<'_
     let mut tasks = JoinSet::new();
     tasks.spawn(lease::run(stage.agent(), context));
     stage.pass(20).await;
-    let troubles = health.troubles();
+    let troubles = health.not_ready();
     assert!(troubles[0].1.contains("has no ManagedCluster"), "{troubles:?}");
     stage.join(json!({"hubAcceptsClient": false})).await;
     stage.pass(60).await;
     assert_eq!(stage.hub.get(stage.lease_path()).await.status, 404);
-    assert!(!health.troubles().is_empty());
+    assert!(!health.not_ready().is_empty());
     stage.hub.merge(stage.cluster_path(), &json!({"spec": {"hubAcceptsClient": true}})).await.expect(200);
     let there = |lease: &Value| lease["spec"]["renewTime"].is_string().then_some(());
     stage.until(&stage.lease_path(), "is there", there).await;
     stage.pass(5).await;
-    assert_eq!(health.troubles(), []);
+    assert_eq!(health.not_ready(), []);
 }
 
 pub(crate) async fn a_cluster_that_counted_as_lost_is_back(stage: &Stage<'_>) {

@@ -57,7 +57,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(crate) fn context_by(spoke: kube::Client) -> Context {
-        Context { clock: Arc::new(SteadyClock::default()), ..Context::alone(spoke) }
+        Context { clock: Arc::new(SteadyClock::default()), ..Context::standalone(spoke) }
     }
 
     /// The cluster joins.

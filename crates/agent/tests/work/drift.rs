@@ -110,7 +110,7 @@ pub(crate) async fn a_status_that_somebody_spoils_is_told_again(stage: &Stage<'_
 
 pub(crate) async fn a_copy_that_stands_by_writes_nothing(stage: &Stage<'_>) {
     let ((hub, on_hub), (spoke, on_spoke)) = (Tap::on(stage.hub.client()), Tap::on(stage.spoke.client()));
-    let (lead, leadership) = Leadership::by_hand();
+    let (lead, leadership) = Leadership::manual();
     let _agent = stage.run_as(hub, spoke, leadership);
     stage.ask("w", json!([stage.map("a", json!({}))])).await;
     stage.calm().await;

@@ -70,7 +70,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(crate) fn run_by(&self, hub: kube::Client, spoke: kube::Client) -> JoinSet<()> {
-        self.run_as(hub, spoke, Leadership::alone())
+        self.run_as(hub, spoke, Leadership::always())
     }
 
     pub(crate) fn run_as(
@@ -80,7 +80,7 @@ impl<'a> Stage<'a> {
         leadership: Leadership,
     ) -> JoinSet<()> {
         let context =
-            Context { clock: Arc::new(SteadyClock::default()), leadership, ..Context::alone(spoke) };
+            Context { clock: Arc::new(SteadyClock::default()), leadership, ..Context::standalone(spoke) };
         let mut tasks = JoinSet::new();
         tasks.spawn(work::run(self.agent_of(hub), context));
         tasks

@@ -254,7 +254,7 @@ impl Process {
     fn of(server: &ApiServer) -> Self {
         let process = Self::default();
         let server = server.clone();
-        process.health.ask("the store", move || server.trouble());
+        process.health.add_check("the store", move || server.trouble());
         process
     }
 
@@ -303,7 +303,7 @@ impl Process {
             chosen.start_for_the_hub(&agent, self.context_on(server, spoke));
         }
         let well = async {
-            while !self.health.troubles().is_empty() {
+            while !self.health.not_ready().is_empty() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
@@ -318,7 +318,7 @@ impl Process {
             client: server.client(cluster, Identity::controller(controller.name())),
             cluster: cluster.into(),
             clock: Arc::new(SystemClock),
-            leadership: Leadership::alone(),
+            leadership: Leadership::always(),
             metrics: self.metrics.clone(),
             health: self.health.clone(),
             shutdown: self.shutdown.clone(),

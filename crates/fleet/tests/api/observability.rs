@@ -39,7 +39,7 @@ impl Process {
         let routes = routes.merge(bellwether_runtime::http::routes(health, metrics));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
         let address = listener.local_addr().expect("it is bound");
-        let begun = shutdown.begun();
+        let begun = shutdown.requested();
         shutdown.spawn(async move {
             axum::serve(listener, routes).with_graceful_shutdown(begun).await.expect("it serves");
         });

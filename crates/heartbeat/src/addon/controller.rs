@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bellwether_api::addons_managed::{Addon, AddonInstance, AddonOperator};
 use bellwether_clock::Clock;
-use bellwether_runtime::{Context, Failure, Next, Reconciler};
+use bellwether_runtime::{Context, Next, ReconcileError, Reconciler};
 use futures::Stream;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -37,7 +37,7 @@ pub struct Addons {
 
 /// Why an Addon could not be brought to where it should be.
 #[derive(Debug, thiserror::Error)]
-pub enum AddonFailure {
+pub enum AddonError {
     /// The API server did not answer as it should.
     #[error("{doing}: {source}")]
     Api {
@@ -57,7 +57,7 @@ pub enum AddonFailure {
     Status(#[from] serde_json::Error),
 }
 
-impl Failure for AddonFailure {
+impl ReconcileError for AddonError {
     fn label(&self) -> &'static str {
         match self {
             Self::Api { .. } => "api",
@@ -70,7 +70,7 @@ impl Failure for AddonFailure {
 
 impl Reconciler for Addons {
     type Object = Loose<Addon>;
-    type Failure = AddonFailure;
+    type Error = AddonError;
     const NAME: &'static str = "addon-controller";
 
     fn watch(&self, controller: Controller<Loose<Addon>>) -> Controller<Loose<Addon>> {
@@ -81,7 +81,7 @@ impl Reconciler for Addons {
             .reconcile_on(concerned(self.events::<PartialObjectMeta<Namespace>>(), addons, self.mirror))
     }
 
-    async fn reconcile(&self, addon: Arc<Loose<Addon>>) -> Result<Next, AddonFailure> {
+    async fn reconcile(&self, addon: Arc<Loose<Addon>>) -> Result<Next, AddonError> {
         let name = addon.name_any();
         let mut refused = Refusals::new();
         let mut known = Some(addon);
@@ -100,10 +100,10 @@ impl Reconciler for Addons {
                 return refused
                     .into_values()
                     .next()
-                    .map_or(Ok(next), |words| Err(AddonFailure::Refused(words)));
+                    .map_or(Ok(next), |words| Err(AddonError::Refused(words)));
             }
         }
-        Err(AddonFailure::Unsettled)
+        Err(AddonError::Unsettled)
     }
 }
 
@@ -121,7 +121,7 @@ impl Addons {
         Self { client: context.client.clone(), clock: context.clock.clone(), mirror }
     }
 
-    async fn plan(&self, addon: &Loose<Addon>, refused: &Refusals) -> Result<Plan, AddonFailure> {
+    async fn plan(&self, addon: &Loose<Addon>, refused: &Refusals) -> Result<Plan, AddonError> {
         let subject = Subject::of(addon);
         let operator = self.read(&self.all::<Loose<AddonOperator>>(), OPERATOR).await?;
         let mut observed = Observed {
@@ -146,7 +146,7 @@ impl Addons {
     }
 
     /// Writes the status where it says something new.
-    async fn report(&self, addon: &Loose<Addon>, status: &Status) -> Result<Written, AddonFailure> {
+    async fn report(&self, addon: &Loose<Addon>, status: &Status) -> Result<Written, AddonError> {
         if Subject::of(addon).status == *status {
             return Ok(Written::Yes);
         }
@@ -164,7 +164,7 @@ impl Addons {
         name: &str,
         steps: Vec<Step>,
         refused: &mut Refusals,
-    ) -> Result<(), AddonFailure> {
+    ) -> Result<(), AddonError> {
         for Step { piece, change } in steps {
             let written = match &piece {
                 Piece::Addon => write(&self.all::<Loose<Addon>>(), name, &change).await,
@@ -184,7 +184,7 @@ impl Addons {
         Ok(())
     }
 
-    async fn read<K>(&self, api: &Api<K>, name: &str) -> Result<Option<K>, AddonFailure>
+    async fn read<K>(&self, api: &Api<K>, name: &str) -> Result<Option<K>, AddonError>
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
@@ -250,6 +250,6 @@ fn described(piece: &Piece, addon: &str) -> String {
     }
 }
 
-pub(super) fn failed(doing: String, source: kube::Error) -> AddonFailure {
-    AddonFailure::Api { doing, source: Box::new(source) }
+pub(super) fn failed(doing: String, source: kube::Error) -> AddonError {
+    AddonError::Api { doing, source: Box::new(source) }
 }

@@ -11,6 +11,6 @@ mod decide;
 mod operator;
 mod subject;
 
-pub use controller::{AddonFailure, Addons};
+pub use controller::{AddonError, Addons};
 pub use decide::MirrorTimeouts;
 pub use operator::Operators;

@@ -12,7 +12,7 @@ use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt as _};
 
 use super::changes::pauses;
-use super::controller::{AddonFailure, failed, is_outdated};
+use super::controller::{AddonError, failed, is_outdated};
 use super::subject::Status;
 use crate::loose::{self, Loose};
 use crate::vocabulary::addon::{AVAILABLE, OPERATOR, PAUSED, reasons};
@@ -32,11 +32,11 @@ impl Operators {
 
 impl Reconciler for Operators {
     type Object = Loose<AddonOperator>;
-    type Failure = AddonFailure;
+    type Error = AddonError;
     const NAME: &'static str = "addon-operator-controller";
     const CONCURRENCY: u16 = 1;
 
-    async fn reconcile(&self, operator: Arc<Loose<AddonOperator>>) -> Result<Next, AddonFailure> {
+    async fn reconcile(&self, operator: Arc<Loose<AddonOperator>>) -> Result<Next, AddonError> {
         let held: Status = loose::read(&operator.status).unwrap_or_default();
         let wanted = decide(&operator, &held, self.clock.now());
         if wanted == held {

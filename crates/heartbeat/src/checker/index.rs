@@ -1,24 +1,28 @@
-//! What the checker knows of every instance: a few words each, in memory, made again from a list after a restart.
-//! It decides what needs a look and when; it reads no clock and writes nothing.
+//! What the checker knows of every AddonInstance: a few words each, in memory, rebuilt from a list after a restart. It
+//! decides which instances need a reconcile and when they become stale. It makes no requests.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bellwether_clock::{Clock as _, SteadyClock};
 use bellwether_conditions::freshness::{Beat, Freshness, Judgement};
+use bellwether_runtime::{DirtyKeys, ObjectName};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
+use tokio::time::Instant;
 
 use super::decide::{NeverBeaten, Spoken, Verdict, verdict};
 use super::instance::Instance;
+use super::metrics::CheckerMetrics;
 
 /// How instances are judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How many periods of silence are tolerated.
+    /// After how many periods without a heartbeat an instance is stale.
     pub timeout_multiplier: NonZeroU32,
-    /// Whether instances that have never beaten are spoken of.
+    /// Whether instances that never had a heartbeat are marked as pending.
     pub never_beaten: NeverBeaten,
 }
 
@@ -28,33 +32,7 @@ impl Default for Settings {
     }
 }
 
-/// The namespace and the name of an instance. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key(Arc<str>);
-
-impl Key {
-    pub(crate) fn of(instance: &Instance) -> Self {
-        let namespace = instance.metadata.namespace.as_deref().unwrap_or_default();
-        let name = instance.metadata.name.as_deref().unwrap_or_default();
-        Self(format!("{namespace}/{name}").into())
-    }
-
-    pub(crate) fn namespace(&self) -> &str {
-        self.0.split_once('/').map_or("", |(namespace, _)| namespace)
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        self.0.split_once('/').map_or("", |(_, name)| name)
-    }
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-/// How an instance was last judged.
+/// Whether heartbeats of an instance arrive, as last judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum State {
     Alive,
@@ -65,7 +43,7 @@ pub(crate) enum State {
 impl State {
     pub(crate) const ALL: [State; 3] = [State::Alive, State::Silent, State::Never];
 
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             State::Alive => "alive",
             State::Silent => "silent",
@@ -89,40 +67,39 @@ struct Tracked {
     generation: i64,
     beat: Option<Beat>,
     period: Duration,
-    sensible_period: bool,
-    /// The generation of which it was told that its period makes no sense.
-    told: Option<i64>,
+    has_valid_period: bool,
+    /// The last generation for which a Warning event about its invalid period was written.
+    warned: Option<i64>,
     spoken: Spoken,
     state: State,
 }
 
-/// What a look at an instance found.
+/// The result of judging an instance.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// What to say.
+    /// What is to be written to `Healthy`.
     pub(crate) verdict: Option<Verdict>,
-    /// Since when it is so; only silence has a beginning.
-    pub(crate) since: Option<Timestamp>,
-    /// When to judge again unless it beats.
+    /// Since when the instance is stale, if it is.
+    pub(crate) stale_since: Option<Timestamp>,
+    /// When the result changes unless a heartbeat arrives.
     pub(crate) deadline: Option<Timestamp>,
-    /// Whether somebody has to be told of a period that makes no sense.
-    pub(crate) untold: bool,
-    /// Whether it was silent before, and beats.
+    /// Whether a Warning event about an invalid period is to be written.
+    pub(crate) warn_invalid_period: bool,
+    /// Whether heartbeats arrive again after a silence.
     pub(crate) recovered: bool,
 }
 
 impl Finding {
-    /// Whether there is something to write.
-    pub(crate) fn wants_a_visit(&self) -> bool {
-        self.verdict.is_some() || self.untold
+    fn needs_reconcile(&self) -> bool {
+        self.verdict.is_some() || self.warn_invalid_period
     }
 }
 
-/// How many instances are how.
+/// The number of instances in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Census {
     states: [usize; 3],
-    pub(crate) senseless_periods: usize,
+    pub(crate) invalid_periods: usize,
 }
 
 impl Census {
@@ -143,8 +120,8 @@ impl Census {
             State::Never => never,
         };
         *state = state.saturating_add_signed(by);
-        if !tracked.sensible_period {
-            self.senseless_periods = self.senseless_periods.saturating_add_signed(by);
+        if !tracked.has_valid_period {
+            self.invalid_periods = self.invalid_periods.saturating_add_signed(by);
         }
     }
 }
@@ -152,22 +129,104 @@ impl Census {
 /// What is known of all instances.
 pub(crate) struct Index {
     settings: Settings,
-    tracked: HashMap<Key, Tracked>,
+    clock: SteadyClock,
+    tracked: HashMap<ObjectName, Tracked>,
     census: Census,
+    metrics: Arc<CheckerMetrics>,
+    dirty: DirtyKeys<ObjectName>,
+    /// Recoveries are counted by the leader alone.
+    pub(crate) is_leader: bool,
 }
 
 impl Index {
-    pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, tracked: HashMap::new(), census: Census::default() }
+    pub(crate) fn new(settings: Settings, clock: SteadyClock, metrics: Arc<CheckerMetrics>) -> Self {
+        Self {
+            settings,
+            clock,
+            tracked: HashMap::new(),
+            census: Census::default(),
+            metrics,
+            dirty: DirtyKeys::default(),
+            is_leader: false,
+        }
     }
 
-    /// Takes in an instance as it was seen at `now`. `None` where there is nothing to judge: it is being deleted, or
-    /// newer is known of it.
-    pub(crate) fn observe(&mut self, key: &Key, instance: &Instance, now: Timestamp) -> Option<Finding> {
+    /// The watch delivered an instance.
+    pub(crate) fn apply(&mut self, instance: &Instance) {
+        let key = ObjectName::of(instance);
+        match self.observe(&key, instance) {
+            Some(finding) => self.schedule(key, &finding),
+            None if instance.metadata.deletion_timestamp.is_some() => self.delete(&key),
+            // A newer version is known already.
+            None => {}
+        }
+    }
+
+    /// An instance was deleted.
+    pub(crate) fn delete(&mut self, key: &ObjectName) {
+        self.remove(key);
+        self.dirty.cancel_deadline(key.clone());
+        self.dirty.forget(key.clone());
+    }
+
+    /// Judges an instance again, as time has passed.
+    pub(crate) fn review(&mut self, key: &ObjectName) {
+        match self.judge_again(key) {
+            Some(finding) => self.schedule(key.clone(), &finding),
+            // It was deleted while its reconcile ran.
+            None => self.dirty.forget(key.clone()),
+        }
+    }
+
+    /// Judges every instance again and returns those that need a reconcile.
+    pub(crate) fn review_all(&mut self) -> Vec<ObjectName> {
+        let keys: Vec<ObjectName> = self.tracked.keys().cloned().collect();
+        keys.into_iter()
+            .filter(|key| {
+                let Some(finding) = self.judge_again(key) else { return false };
+                self.set_deadline(key.clone(), finding.deadline);
+                finding.needs_reconcile()
+            })
+            .collect()
+    }
+
+    fn judge_again(&mut self, key: &ObjectName) -> Option<Finding> {
+        let now = self.clock.now();
+        let tracked = self.tracked.get_mut(key)?;
+        self.census.count(tracked, -1);
+        let finding = judge(&self.settings, tracked, now);
+        self.census.count(tracked, 1);
+        Some(finding)
+    }
+
+    fn schedule(&mut self, key: ObjectName, finding: &Finding) {
+        if finding.recovered && self.is_leader {
+            self.metrics.count_recovery();
+        }
+        if finding.needs_reconcile() {
+            self.dirty.enqueue(key.clone());
+        }
+        self.set_deadline(key, finding.deadline);
+    }
+
+    fn set_deadline(&mut self, key: ObjectName, deadline: Option<Timestamp>) {
+        match deadline {
+            Some(deadline) => {
+                let left = Duration::try_from(deadline.duration_since(self.clock.now())).unwrap_or_default();
+                self.dirty.set_deadline(key, Instant::now() + left);
+            }
+            None => self.dirty.cancel_deadline(key),
+        }
+    }
+
+    /// Takes in an instance as it is now. `None` where there is nothing to judge: it is being deleted, or a newer version is
+    /// known.
+    pub(crate) fn observe(&mut self, key: &ObjectName, instance: &Instance) -> Option<Finding> {
         if instance.metadata.deletion_timestamp.is_some() {
-            self.forget(key);
+            self.remove(key);
             return None;
         }
+        let now = self.clock.now();
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
         let version = version(instance);
         // Another object of the same name has nothing to do with the one before.
@@ -176,7 +235,7 @@ impl Index {
             return None;
         }
         let beat = instance.stamp().map(|stamp| match before {
-            // It was known to have none: whatever its clock says, this one came just now.
+            // It had no heartbeat before: whatever the clock of the add-on says, this one arrived just now.
             Some(Tracked { beat: None, .. }) => Beat::arrived(stamp, now),
             before => Beat::observe(before.and_then(|before| before.beat), stamp, now),
         });
@@ -187,62 +246,52 @@ impl Index {
             generation: instance.generation(),
             beat,
             period: period.effective(),
-            sensible_period: period.shortcoming().is_none(),
-            told: before.and_then(|before| before.told),
+            has_valid_period: period.shortcoming().is_none(),
+            warned: before.and_then(|before| before.warned),
             spoken: instance.spoken(),
             state: before.map_or(State::Never, |before| before.state),
         };
         let finding = judge(&self.settings, &mut tracked, now);
-        self.forget(key);
+        self.remove(key);
         self.census.count(&tracked, 1);
         self.tracked.insert(key.clone(), tracked);
         Some(finding)
     }
 
-    /// The version that is known of an instance.
-    pub(crate) fn version(&self, key: &Key) -> Option<u64> {
+    /// The resourceVersion that is known of an instance.
+    pub(crate) fn version(&self, key: &ObjectName) -> Option<u64> {
         self.tracked.get(key)?.version
     }
 
-    /// Takes in an instance that was asked for when `known` was known of it. Answers do not go back in time: an older
-    /// one comes from a server that was set back to a backup, and what was known of that is worth nothing any more.
-    pub(crate) fn read_after(
+    /// Takes in an instance that was read when `known` was its known version. A read never returns an older version, unless
+    /// the server was restored from a backup; then what is known of the instance is forgotten.
+    pub(crate) fn observe_read(
         &mut self,
         known: Option<u64>,
-        key: &Key,
+        key: &ObjectName,
         instance: &Instance,
-        now: Timestamp,
     ) -> Option<Finding> {
         if version(instance) < known {
-            self.forget(key);
+            self.remove(key);
         }
-        self.observe(key, instance, now)
+        self.observe(key, instance)
     }
 
-    /// Judges an instance again, as its time has come.
-    pub(crate) fn review(&mut self, key: &Key, now: Timestamp) -> Option<Finding> {
-        let tracked = self.tracked.get_mut(key)?;
-        self.census.count(tracked, -1);
-        let finding = judge(&self.settings, tracked, now);
-        self.census.count(tracked, 1);
-        Some(finding)
-    }
-
-    /// Notes that somebody was told of a period that makes no sense.
-    pub(crate) fn told(&mut self, key: &Key, generation: i64) {
+    /// Notes that the Warning event about an invalid period was written for a generation.
+    pub(crate) fn mark_warned(&mut self, key: &ObjectName, generation: i64) {
         if let Some(tracked) = self.tracked.get_mut(key) {
-            tracked.told = Some(generation);
+            tracked.warned = Some(generation);
         }
     }
 
-    pub(crate) fn forget(&mut self, key: &Key) {
+    fn remove(&mut self, key: &ObjectName) {
         if let Some(tracked) = self.tracked.remove(key) {
             self.census.count(&tracked, -1);
         }
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.tracked.keys()
+    pub(crate) fn take_dirty(&mut self) -> DirtyKeys<ObjectName> {
+        self.dirty.take()
     }
 
     pub(crate) fn census(&self) -> Census {
@@ -262,12 +311,12 @@ fn judge(settings: &Settings, tracked: &mut Tracked, now: Timestamp) -> Finding 
     tracked.state = state;
     Finding {
         verdict: verdict(judgement, tracked.spoken, settings.never_beaten),
-        since: match judgement {
+        stale_since: match judgement {
             Judgement::Stale { since, .. } => Some(since),
             Judgement::Fresh { .. } | Judgement::Never => None,
         },
         deadline: judgement.next_change(),
-        untold: !tracked.sensible_period && tracked.told != Some(tracked.generation),
+        warn_invalid_period: !tracked.has_valid_period && tracked.warned != Some(tracked.generation),
         recovered,
     }
 }

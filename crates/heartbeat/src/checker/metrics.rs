@@ -1,4 +1,4 @@
-//! What is counted of heartbeats.
+//! The metrics of the heartbeat checker.
 
 use std::time::Duration;
 
@@ -24,19 +24,19 @@ struct ClusterState {
 }
 
 #[derive(Clone)]
-struct HeartbeatMetrics {
+struct HeartbeatGroup {
     instances: Family<ClusterState, Gauge>,
-    senseless_periods: Family<Cluster, Gauge>,
+    invalid_periods: Family<Cluster, Gauge>,
     timeouts: Family<Cluster, Counter>,
     recoveries: Family<Cluster, Counter>,
     lag: Family<Cluster, Histogram>,
 }
 
-impl Group for HeartbeatMetrics {
+impl Group for HeartbeatGroup {
     fn register(registry: &mut Registry) -> Self {
         let group = Self {
             instances: Family::default(),
-            senseless_periods: Family::default(),
+            invalid_periods: Family::default(),
             timeouts: Family::default(),
             recoveries: Family::default(),
             lag: Family::new_with_constructor(|| {
@@ -46,64 +46,72 @@ impl Group for HeartbeatMetrics {
         let registry = registry.sub_registry_with_prefix("heartbeat");
         registry.register(
             "instances",
-            "AddonInstances, by whether their add-on beats: alive, silent or never",
+            "Number of AddonInstances, by state of their heartbeats: alive, silent or never",
             group.instances.clone(),
         );
         registry.register(
-            "senseless_periods",
-            "AddonInstances whose heartbeatUpdatePeriod makes no sense, so that 10s counts",
-            group.senseless_periods.clone(),
+            "invalid_periods",
+            "Number of AddonInstances with an invalid heartbeatUpdatePeriod, for which 10s is used",
+            group.invalid_periods.clone(),
         );
-        registry.register("timeouts", "Instances that were marked as silent", group.timeouts.clone());
-        registry.register("recoveries", "Silent instances that beat again", group.recoveries.clone());
+        registry.register(
+            "timeouts",
+            "Number of times an AddonInstance was marked as silent",
+            group.timeouts.clone(),
+        );
+        registry.register(
+            "recoveries",
+            "Number of times heartbeats of a silent AddonInstance arrived again",
+            group.recoveries.clone(),
+        );
         registry.register(
             "judgement_lag_seconds",
-            "From the instant at which an instance counts as silent to its being marked so",
+            "Time from when an AddonInstance became silent until it was marked as silent",
             group.lag.clone(),
         );
         group
     }
 }
 
-/// The counts of the checker of one cluster, at hand.
-pub(crate) struct Counts {
+/// The metrics of the checker of one cluster.
+pub(crate) struct CheckerMetrics {
     states: [(State, Gauge); 3],
-    senseless_periods: Gauge,
+    invalid_periods: Gauge,
     timeouts: Counter,
     recoveries: Counter,
     lag: Histogram,
 }
 
-impl Counts {
-    pub(crate) fn of(metrics: &bellwether_runtime::Metrics, cluster: &str) -> Self {
-        let group: HeartbeatMetrics = metrics.group();
+impl CheckerMetrics {
+    pub(crate) fn new(metrics: &bellwether_runtime::Metrics, cluster: &str) -> Self {
+        let group: HeartbeatGroup = metrics.group();
         let label = Cluster { cluster: cluster.to_owned() };
         let gauge = |state: State| {
-            let labels = ClusterState { cluster: cluster.to_owned(), state: state.word() };
+            let labels = ClusterState { cluster: cluster.to_owned(), state: state.label() };
             (state, group.instances.get_or_create_owned(&labels))
         };
         Self {
             states: State::ALL.map(gauge),
-            senseless_periods: group.senseless_periods.get_or_create_owned(&label),
+            invalid_periods: group.invalid_periods.get_or_create_owned(&label),
             timeouts: group.timeouts.get_or_create_owned(&label),
             recoveries: group.recoveries.get_or_create_owned(&label),
             lag: group.lag.get_or_create_owned(&label),
         }
     }
 
-    pub(crate) fn census(&self, census: &Census) {
+    pub(crate) fn set_census(&self, census: &Census) {
         for (state, gauge) in &self.states {
             gauge.set(i64::try_from(census.of(*state)).unwrap_or(i64::MAX));
         }
-        self.senseless_periods.set(i64::try_from(census.senseless_periods).unwrap_or(i64::MAX));
+        self.invalid_periods.set(i64::try_from(census.invalid_periods).unwrap_or(i64::MAX));
     }
 
-    pub(crate) fn timed_out(&self, lag: Duration) {
+    pub(crate) fn count_timeout(&self, lag: Duration) {
         self.timeouts.inc();
         self.lag.observe(lag.as_secs_f64());
     }
 
-    pub(crate) fn recovered(&self) {
+    pub(crate) fn count_recovery(&self) {
         self.recoveries.inc();
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn control(cluster: &Cluster) -> JoinSet<()> {
 }
 
 pub(crate) fn control_as(client: kube::Client, mirror: MirrorTimeouts) -> JoinSet<()> {
-    let context = Context { clock: Arc::new(SteadyClock::default()), ..Context::alone(client) };
+    let context = Context { clock: Arc::new(SteadyClock::default()), ..Context::standalone(client) };
     let mut tasks = JoinSet::new();
     tasks.spawn(bellwether_runtime::run(Operators::new(&context), context.clone()));
     tasks.spawn(bellwether_runtime::run(Addons::new(&context, mirror), context));
@@ -30,7 +30,8 @@ pub(crate) fn control_as(client: kube::Client, mirror: MirrorTimeouts) -> JoinSe
 
 /// The checker of heartbeats on a cluster, until it is dropped.
 pub(crate) fn check(cluster: &Cluster) -> JoinSet<()> {
-    let context = Context { clock: Arc::new(SteadyClock::default()), ..Context::alone(cluster.client()) };
+    let context =
+        Context { clock: Arc::new(SteadyClock::default()), ..Context::standalone(cluster.client()) };
     let mut tasks = JoinSet::new();
     tasks.spawn(checker::run(context, checker::Settings::default()));
     tasks

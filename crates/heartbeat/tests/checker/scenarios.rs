@@ -278,7 +278,7 @@ pub(crate) async fn one_that_is_marked_for_deletion_is_judged(stage: &Stage<'_>)
 /// Q15
 pub(crate) async fn a_copy_that_stands_by_writes_nothing_until_it_leads(stage: &Stage<'_>) {
     let (client, tap) = Tap::on(stage.cluster.client());
-    let (lead, leadership) = Leadership::by_hand();
+    let (lead, leadership) = Leadership::manual();
     stage.check_in(Context { client, leadership, ..stage.context() }, Settings::default());
     let instance = stage.instance("stands-by").await;
     let lagging = stage.instance("lags").await;
@@ -299,7 +299,7 @@ pub(crate) async fn a_copy_that_stands_by_writes_nothing_until_it_leads(stage: &
 /// Q15: it may stand by for months, while instances come, fall silent and go.
 pub(crate) async fn a_copy_that_stands_by_keeps_nothing_of_what_has_gone(stage: &Stage<'_>) {
     let (client, tap) = Tap::on(stage.cluster.client());
-    let (lead, leadership) = Leadership::by_hand();
+    let (lead, leadership) = Leadership::manual();
     stage.check_in(Context { client, leadership, ..stage.context() }, Settings::default());
     let instance = stage.instance("gone").await;
     instance.pulse().await;

@@ -49,7 +49,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(crate) fn context(&self) -> Context {
-        let context = Context::alone(self.cluster.client());
+        let context = Context::standalone(self.cluster.client());
         Context { clock: Arc::new(self.clock), metrics: self.metrics.clone(), ..context }
     }
 

@@ -4,6 +4,7 @@ use bellwether_api::addon::{
     ClusterManagementAddOnStatus, InstallProgression, ProgressionCounts, WaitingClusters,
 };
 use bellwether_conditions::{ConditionSet, ConditionType, Desired, Reason, Status, TransitionKey, shorten};
+use bellwether_runtime::ObjectName;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
@@ -30,12 +31,12 @@ pub(super) fn summary(world: &World, addon: &str, now: Timestamp) -> Option<(Opt
         .rollouts_of(addon)
         .iter()
         .map(|rollout| {
-            let (namespace, name) = &rollout.placement;
+            let ObjectName { namespace, name } = &rollout.placement;
             let held = before
                 .install_progressions
                 .iter()
-                .find(|one| one.namespace == *namespace && one.name == *name);
-            let asked = placements.iter().find(|one| one.namespace == *namespace && one.name == *name);
+                .find(|one| *one.namespace == **namespace && *one.name == **name);
+            let asked = placements.iter().find(|one| *one.namespace == **namespace && *one.name == **name);
             let asked =
                 asked.and_then(|one| one.addon_template.as_ref()).map(|one| one.install_version.as_str());
             let version = match asked.unwrap_or_default() {
@@ -79,8 +80,8 @@ fn progression(
     let before = held.map(|held| held.version.as_str()).unwrap_or_default();
     let _ = set.upsert(desired, TransitionKey::StatusReasonAndTarget { before, after: version }, now);
     InstallProgression {
-        namespace: rollout.placement.0.clone(),
-        name: rollout.placement.1.clone(),
+        namespace: rollout.placement.namespace.to_string(),
+        name: rollout.placement.name.to_string(),
         version: version.to_owned(),
         counts: counted(&counts),
         waiting: rollout.plan.waiting.iter().take(THINGS).map(waiting).collect(),

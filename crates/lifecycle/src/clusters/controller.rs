@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use super::CLUSTERS;
 use super::decide::{Home, Reach, Remains, Wanted, availability, decide, farewell};
-use super::failure::ClusterFailure;
+use super::error::ClusterError;
 use super::leases::Leases;
 use super::mirror::{Mirror, Mirrored};
 
@@ -69,7 +69,7 @@ enum Written {
 
 impl Reconciler for Clusters {
     type Object = ManagedCluster;
-    type Failure = ClusterFailure;
+    type Error = ClusterError;
     const NAME: &'static str = CLUSTERS;
 
     fn watch(&self, controller: Controller<ManagedCluster>) -> Controller<ManagedCluster> {
@@ -94,9 +94,9 @@ impl Reconciler for Clusters {
         controller.reconcile_on(renewals).reconcile_on(homes)
     }
 
-    async fn reconcile(&self, cluster: Arc<ManagedCluster>) -> Result<Next, ClusterFailure> {
+    async fn reconcile(&self, cluster: Arc<ManagedCluster>) -> Result<Next, ClusterError> {
         let settled = tokio::time::timeout(PATIENCE, self.settle(cluster)).await;
-        settled.unwrap_or(Err(ClusterFailure::Late)).inspect_err(|failure| {
+        settled.unwrap_or(Err(ClusterError::Late)).inspect_err(|failure| {
             if failure.is_of_the_server() {
                 self.leases.lock().troubled(self.steady.now());
             }
@@ -118,7 +118,7 @@ impl Clusters {
         }
     }
 
-    async fn settle(&self, cluster: Arc<ManagedCluster>) -> Result<Next, ClusterFailure> {
+    async fn settle(&self, cluster: Arc<ManagedCluster>) -> Result<Next, ClusterError> {
         let name = cluster.name_any();
         let api = Api::<ManagedCluster>::all(self.client.clone());
         let mut known = Some(cluster);
@@ -127,7 +127,7 @@ impl Clusters {
                 Some(cluster) => cluster,
                 None => {
                     let read = api.get_opt(&name).await;
-                    match read.map_err(ClusterFailure::api(format!("reading ManagedCluster {name}")))? {
+                    match read.map_err(ClusterError::api(format!("reading ManagedCluster {name}")))? {
                         Some(cluster) => Arc::new(cluster),
                         None => return Ok(Next::OnChange),
                     }
@@ -152,11 +152,11 @@ impl Clusters {
             if self.write(&api, &cluster, &wanted).await? == Written::Yes {
                 return match home {
                     Home::Settled => Ok(self.next(&wanted, reach)),
-                    Home::Refused(words) => Err(ClusterFailure::Refused(words)),
+                    Home::Refused(words) => Err(ClusterError::Refused(words)),
                 };
             }
         }
-        Err(ClusterFailure::Unsettled)
+        Err(ClusterError::Unsettled)
     }
 
     /// Silence is only waited for where it would change what is said.
@@ -171,7 +171,7 @@ impl Clusters {
     }
 
     /// Makes the namespace of an accepted cluster where there is none. One that is going is made again when it has gone.
-    async fn home(&self, cluster: &ManagedCluster) -> Result<Home, ClusterFailure> {
+    async fn home(&self, cluster: &ManagedCluster) -> Result<Home, ClusterError> {
         let name = cluster.name_any();
         let namespaces = self.namespaces.listed().await?;
         if !cluster.spec.hub_accepts_client || namespaces.get(&ObjectRef::new(&name)).is_some() {
@@ -193,20 +193,20 @@ impl Clusters {
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
                 Ok(Home::Refused(status.message.clone()))
             }
-            Err(error) => Err(ClusterFailure::api(format!("making namespace {name}"))(error)),
+            Err(error) => Err(ClusterError::api(format!("making namespace {name}"))(error)),
         }
     }
 
     /// Deletes what belongs to a cluster: its add-ons, which take their works along, then all other works. Counts what is
     /// left.
-    async fn clear(&self, cluster: &str) -> Result<Remains, ClusterFailure> {
+    async fn clear(&self, cluster: &str) -> Result<Remains, ClusterError> {
         let addons = self.delete_all::<ManagedClusterAddOn>(cluster, Deed::Delete).await?;
         let deed = if addons == 0 { Deed::Delete } else { Deed::Count };
         let works = self.delete_all::<ManifestWork>(cluster, deed).await?;
         Ok(Remains { addons, works })
     }
 
-    async fn delete_all<K>(&self, namespace: &str, deed: Deed) -> Result<usize, ClusterFailure>
+    async fn delete_all<K>(&self, namespace: &str, deed: Deed) -> Result<usize, ClusterError>
     where
         K: Mirrored + Resource<Scope = kube::core::NamespaceResourceScope>,
     {
@@ -216,7 +216,7 @@ impl Clusters {
         let list = match list {
             // A hub that does not know the kind has none of it.
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(0),
-            list => list.map_err(ClusterFailure::api(format!("listing {kind}s of {namespace}")))?,
+            list => list.map_err(ClusterError::api(format!("listing {kind}s of {namespace}")))?,
         };
         let more =
             usize::try_from(list.metadata.remaining_item_count.unwrap_or_default()).unwrap_or_default();
@@ -229,7 +229,7 @@ impl Clusters {
                 Err(error) if is_outdated(&error) => {}
                 Err(error) => {
                     let doing = format!("deleting {kind} {namespace}/{}", one.name_any());
-                    return Err(ClusterFailure::api(doing)(error));
+                    return Err(ClusterError::api(doing)(error));
                 }
             }
         }
@@ -242,7 +242,7 @@ impl Clusters {
         api: &Api<ManagedCluster>,
         cluster: &ManagedCluster,
         wanted: &Wanted,
-    ) -> Result<Written, ClusterFailure> {
+    ) -> Result<Written, ClusterError> {
         let name = cluster.name_any();
         let held = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let mut version = cluster.resource_version();
@@ -255,7 +255,7 @@ impl Clusters {
                 Ok(written) => version = written.resource_version(),
                 Err(error) if is_outdated(&error) => return Ok(Written::Conflict),
                 Err(error) => {
-                    return Err(ClusterFailure::api(format!("writing the status of ManagedCluster {name}"))(
+                    return Err(ClusterError::api(format!("writing the status of ManagedCluster {name}"))(
                         error,
                     ));
                 }
@@ -275,7 +275,7 @@ impl Clusters {
                 Ok(_) => {}
                 Err(error) if is_outdated(&error) => return Ok(Written::Conflict),
                 Err(error) => {
-                    return Err(ClusterFailure::api(format!("writing ManagedCluster {name}"))(error));
+                    return Err(ClusterError::api(format!("writing ManagedCluster {name}"))(error));
                 }
             }
         }

@@ -14,14 +14,14 @@
 pub(crate) mod conditions;
 mod controller;
 mod decide;
-mod failure;
+mod error;
 mod leases;
 pub(crate) mod members;
 pub(crate) mod mirror;
 mod sets;
 
 pub use controller::Clusters;
-pub use failure::ClusterFailure;
+pub use error::ClusterError;
 pub use sets::{ClusterSetBindings, ClusterSets};
 
 /// The name of [`Clusters`], in logs, metrics and health, and as an identity.

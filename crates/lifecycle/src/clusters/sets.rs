@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::conditions::say;
 use super::controller::is_outdated;
-use super::failure::ClusterFailure;
+use super::error::ClusterError;
 use super::members::Membership;
 use super::mirror::{Mirror, Mirrored, gathered, that_matter};
 use super::{CLUSTER_SET_BINDINGS, CLUSTER_SETS};
@@ -54,7 +54,7 @@ impl ClusterSets {
 
 impl Reconciler for ClusterSets {
     type Object = ManagedClusterSet;
-    type Failure = ClusterFailure;
+    type Error = ClusterError;
     const NAME: &'static str = CLUSTER_SETS;
 
     fn watch(&self, controller: Controller<ManagedClusterSet>) -> Controller<ManagedClusterSet> {
@@ -63,7 +63,7 @@ impl Reconciler for ClusterSets {
         controller.reconcile_all_on(gathered(that_matter(self.clusters.watch(), labels), PAUSE))
     }
 
-    async fn reconcile(&self, set: Arc<ManagedClusterSet>) -> Result<Next, ClusterFailure> {
+    async fn reconcile(&self, set: Arc<ManagedClusterSet>) -> Result<Next, ClusterError> {
         if set.metadata.deletion_timestamp.is_some() {
             return Ok(Next::OnChange);
         }
@@ -96,7 +96,7 @@ impl ClusterSetBindings {
 
 impl Reconciler for ClusterSetBindings {
     type Object = ManagedClusterSetBinding;
-    type Failure = ClusterFailure;
+    type Error = ClusterError;
     const NAME: &'static str = CLUSTER_SET_BINDINGS;
 
     fn watch(
@@ -118,7 +118,7 @@ impl Reconciler for ClusterSetBindings {
         controller.reconcile_on(concerned)
     }
 
-    async fn reconcile(&self, binding: Arc<ManagedClusterSetBinding>) -> Result<Next, ClusterFailure> {
+    async fn reconcile(&self, binding: Arc<ManagedClusterSetBinding>) -> Result<Next, ClusterError> {
         if binding.metadata.deletion_timestamp.is_some() {
             return Ok(Next::OnChange);
         }
@@ -170,7 +170,7 @@ async fn report<K>(
     held: &[Condition],
     desired: Desired,
     clock: &dyn Clock,
-) -> Result<Next, ClusterFailure>
+) -> Result<Next, ClusterError>
 where
     K: Mirrored,
 {
@@ -187,9 +187,7 @@ where
         Ok(_) => Ok(Next::OnChange),
         // What changed is on its way to us.
         Err(error) if is_outdated(&error) => Ok(Next::After(SOON)),
-        Err(error) => {
-            Err(ClusterFailure::api(format!("writing the status of {} {name}", K::kind(&())))(error))
-        }
+        Err(error) => Err(ClusterError::api(format!("writing the status of {} {name}", K::kind(&())))(error)),
     }
 }
 

@@ -1,7 +1,8 @@
-//! Watches what placements have chosen, plans a moment later, and sends visits that make ManagedClusterAddOns or take them
-//! away. Fields are applied without force: what a person has set stays.
+//! The install controller: creates, updates and deletes ManagedClusterAddOns by what placements decided. Fields are
+//! applied without force: what a user has set stays.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,66 +10,88 @@ use bellwether_api::addon::vocabulary::{FINALIZER, INSTALLED_BY, UNINSTALL_UNREA
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
 use bellwether_api::cluster::vocabulary::{AVAILABLE, JOINED, UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
 use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision};
-use bellwether_runtime::{Context, Growth, Part, Rounds, metrics};
+use bellwether_clock::Clock;
+use bellwether_runtime::{
+    BackoffPolicy, Context, DirtyKeys, IndexedReconciler, Lane, Next, ObjectName, ReconcileError, Watch,
+    Watches, run_indexed,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
-use kube::runtime::watcher;
 use kube::{Client, Resource as _, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::decide::{Act, Choice, Cluster, Observed, Present, Wish, decide};
 use super::{FIELD_MANAGER, Field, is_set_by_others, is_shared};
 use crate::addon::world::Key;
 use crate::placement::{Decided, KnownPlacements};
-use crate::planning::Planning;
-use crate::watching::{Change, Named, Watches};
 
 /// The name of the controller, in logs, health and metrics, and as an identity.
 pub const NAME: &str = FIELD_MANAGER;
-/// How many visits are under way together.
-const AT_ONCE: usize = 32;
-/// How long to leave an object alone after a visit failed.
-const RETRY: Growth = Growth { first: Duration::from_millis(100), most: Duration::from_secs(30) };
-/// How long the API may take for one visit.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the plan of an add-on waits for more changes.
+const PLAN_DEBOUNCE: Duration = Duration::from_millis(20);
 
-/// Brings add-ons to the clusters of their placements, until the shutdown. A copy that does not lead watches all the same.
+/// Installs add-ons on the clusters of their placements until the shutdown. A standby watches too.
 ///
-/// It counts as a part of the process from this call on, not from when it is first polled.
+/// It is a health component from this call on, not from when it is first polled.
 pub fn run(context: Context) -> impl Future<Output = ()> + Send {
-    let part = Arc::new(context.health.part(format!("{NAME} of {}", context.cluster)));
-    async move {
-        Installer::new(context, part).run().await;
+    let index = Arc::new(Mutex::new(Ground::default()));
+    let client = &context.client;
+    let managements = Watch::new(client, Api::<ClusterManagementAddOn>::all)
+        .on_apply(Ground::apply_management)
+        .on_delete(|index, deleted| index.delete_management(&deleted.name.name));
+    let placements = Watch::new(client, Api::<Placement>::all)
+        .on_apply(Ground::apply_placement)
+        .on_delete(|index, deleted| index.delete_placement(&deleted.name));
+    let decisions = Watch::new(client, Api::<PlacementDecision>::all)
+        .on_apply(Ground::apply_decision)
+        .on_delete(|index, deleted| index.delete_decision(&deleted.name));
+    let clusters = Watch::new(client, Api::<ManagedCluster>::all)
+        .on_apply(|index: &mut Ground, cluster| index.apply_cluster(&cluster))
+        .on_delete(|index, deleted| index.delete_cluster(&deleted.name.name));
+    let addons = Watch::new(client, Api::<ManagedClusterAddOn>::all)
+        .on_apply(Ground::apply_addon)
+        .on_delete(|index, deleted| index.delete_addon(&deleted.name));
+    let watches = Watches::new(NAME, &context, index.clone())
+        .with(managements)
+        .with(placements)
+        .with(decisions)
+        .with(clusters)
+        .with(addons);
+    let installer = Installer { client: context.client.clone(), clock: context.clock.clone(), index };
+    run_indexed(installer, watches, context)
+}
+
+/// What is reconciled.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum InstallKey {
+    /// Which clusters an add-on is installed on.
+    Plan(Arc<str>),
+    /// An add-on on a cluster.
+    Addon(Key),
+}
+
+impl fmt::Display for InstallKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(addon) => write!(formatter, "install plan of {addon}"),
+            Self::Addon(key) => write!(formatter, "ManagedClusterAddOn {key}"),
+        }
     }
 }
 
-/// What the watches show.
-enum Fact {
-    Management(Change<ClusterManagementAddOn>),
-    Placement(Change<Placement>),
-    Decision(Change<PlacementDecision>),
-    Cluster(Change<ManagedCluster>),
-    Addon(Change<ManagedClusterAddOn>),
-}
-
-/// Why a visit came to nothing.
+/// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
-enum VisitError {
-    #[error("{doing}: {source}")]
-    Api { doing: String, source: Box<kube::Error> },
-    #[error("the API did not answer within {PATIENCE:?}")]
-    Late,
+#[error("{doing}: {source}")]
+struct InstallError {
+    doing: String,
+    source: Box<kube::Error>,
 }
 
-impl VisitError {
+impl ReconcileError for InstallError {
     fn label(&self) -> &'static str {
-        match self {
-            Self::Api { .. } => "api",
-            Self::Late => "late",
-        }
+        "api"
     }
 }
 
@@ -82,128 +105,51 @@ struct Ground {
     absent: HashMap<String, HashMap<String, Timestamp>>,
     /// What the last plans say, of what is not so yet.
     acts: HashMap<Key, Act>,
+    dirty: DirtyKeys<InstallKey>,
 }
 
 struct Installer {
-    context: Context,
-    ground: Arc<Mutex<Ground>>,
-    watches: Watches<Fact>,
-    rounds: Rounds<Key, Result<(), VisitError>>,
-    plans: Planning<String>,
-    counts: metrics::Counts,
-    leads: bool,
-    fails: bool,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    index: Arc<Mutex<Ground>>,
 }
 
-impl Installer {
-    fn new(context: Context, part: Arc<Part>) -> Self {
-        let all = watcher::Config::default;
-        let watches = Watches::of(&context, part)
-            .with(all(), Fact::Management)
-            .with(all(), Fact::Placement)
-            .with(all(), Fact::Decision)
-            .with(all(), Fact::Cluster)
-            .with(all(), Fact::Addon);
-        let counts = metrics::Counts::of(&context.metrics, &context.cluster, NAME);
-        counts.leading(false);
-        Self {
-            context,
-            ground: Arc::default(),
-            watches,
-            rounds: Rounds::new(AT_ONCE, RETRY),
-            plans: Planning::default(),
-            counts,
-            leads: false,
-            fails: false,
+impl IndexedReconciler for Installer {
+    type Key = InstallKey;
+    type Error = InstallError;
+    const NAME: &'static str = NAME;
+    const CONCURRENCY: usize = 32;
+    const RETRY: BackoffPolicy =
+        BackoffPolicy { initial: Duration::from_millis(100), max: Duration::from_secs(30) };
+
+    fn lane(key: &InstallKey) -> Lane {
+        match key {
+            InstallKey::Plan(_) => Lane::Batch,
+            InstallKey::Addon(_) => Lane::Object,
         }
     }
 
-    async fn run(mut self) {
-        let end = self.context.shutdown.begun();
-        let mut end = std::pin::pin!(end);
-        let leadership = self.context.leadership.clone();
-        loop {
-            tokio::select! {
-                () = &mut end => break,
-                fact = self.watches.next() => self.take_in(fact),
-                addon = self.plans.next() => self.plan(&addon),
-                ended = self.rounds.next() => if let Some((key, outcome)) = ended { self.conclude(key, outcome) },
-                () = leadership.held(), if !self.leads => self.lead(true),
-                () = leadership.lost(), if self.leads => self.lead(false),
+    fn take_dirty(&self) -> DirtyKeys<InstallKey> {
+        self.index.lock().dirty.take()
+    }
+
+    fn initial_keys(&self) -> Vec<InstallKey> {
+        let addons = self.index.lock().all();
+        addons.into_iter().map(|addon| InstallKey::Plan(addon.into())).collect()
+    }
+
+    async fn reconcile(&self, key: &InstallKey) -> Result<Next, InstallError> {
+        match key {
+            InstallKey::Plan(addon) => {
+                let now = self.clock.now();
+                let next = self.index.lock().plan(addon, now);
+                return Ok(next.map_or(Next::OnChange, |next| {
+                    Next::After(Duration::try_from(next.duration_since(now)).unwrap_or_default())
+                }));
             }
-            self.go();
+            InstallKey::Addon(key) => carry_out(&self.client, &self.index, key).await?,
         }
-        self.rounds.finish().await;
-    }
-
-    fn lead(&mut self, leads: bool) {
-        self.leads = leads;
-        self.counts.leading(leads);
-        self.rounds.clear();
-        if leads {
-            self.plan_all();
-        }
-    }
-
-    fn plan_all(&mut self) {
-        let addons = self.ground.lock().all();
-        addons.into_iter().for_each(|addon| self.plans.soon(addon));
-    }
-
-    fn take_in(&mut self, fact: Option<Fact>) {
-        let Some(fact) = fact else { return self.plan_all() };
-        let stirred = self.ground.lock().take_in(fact);
-        stirred.into_iter().for_each(|addon| self.plans.soon(addon));
-    }
-
-    fn plan(&mut self, addon: &str) {
-        if !self.leads || !self.watches.complete() {
-            return;
-        }
-        let now = self.context.clock.now();
-        let begun = Instant::now();
-        let (keys, next) = self.ground.lock().plan(addon, now);
-        self.plans.planned(begun);
-        keys.into_iter().for_each(|key| self.rounds.visit(key));
-        if let Some(next) = next {
-            let left = Duration::try_from(next.duration_since(now)).unwrap_or_default();
-            self.plans.at(addon.to_owned(), Instant::now() + left);
-        }
-    }
-
-    fn go(&mut self) {
-        if !self.leads {
-            return;
-        }
-        let (client, ground, counts) = (&self.context.client, &self.ground, &self.counts);
-        self.rounds.begin(|key| {
-            let (client, ground, counts) = (client.clone(), ground.clone(), counts.clone());
-            let begun = Instant::now();
-            async move {
-                let visit = visit(&client, &ground, &key);
-                let outcome = tokio::time::timeout(PATIENCE, visit).await.unwrap_or(Err(VisitError::Late));
-                counts.reconciled(begun.elapsed());
-                outcome
-            }
-        });
-    }
-
-    fn conclude(&mut self, key: Key, outcome: Result<(), VisitError>) {
-        match outcome {
-            Ok(()) => {
-                self.fails = false;
-                self.rounds.succeeded(&key);
-            }
-            Err(error) => {
-                self.counts.failed(error.label());
-                let wait = self.rounds.failed(key.clone());
-                if !std::mem::replace(&mut self.fails, true) {
-                    let cluster = &self.context.cluster;
-                    tracing::warn!("{NAME} of {cluster}: {key}: {error}; it is tried again until it works");
-                }
-                tracing::debug!("{key}: {error}; again in {wait:?}");
-            }
-        }
+        Ok(Next::OnChange)
     }
 }
 
@@ -212,50 +158,66 @@ impl Ground {
         self.managements.keys().chain(self.addons.keys()).cloned().collect()
     }
 
-    /// Takes in what a watch has shown, and says which add-ons that concerns.
-    fn take_in(&mut self, fact: Fact) -> BTreeSet<String> {
-        match fact {
-            Fact::Management(Change::Here(object)) => {
-                let name = object.name_any();
-                self.managements.insert(name.clone(), object);
-                [name].into()
-            }
-            Fact::Management(Change::Gone((_, name))) => {
-                self.managements.remove(&name);
-                [name].into()
-            }
-            Fact::Placement(Change::Here(object)) => {
-                let name = self.placements.place(object);
-                self.users_of(&name)
-            }
-            Fact::Placement(Change::Gone(name)) => {
-                self.placements.displace(&name);
-                self.users_of(&name)
-            }
-            Fact::Decision(Change::Here(object)) => {
-                let placement = self.placements.decide(object);
-                self.users_of(&placement)
-            }
-            Fact::Decision(Change::Gone(name)) => {
-                let placement = self.placements.undecide(&name);
-                placement.map(|placement| self.users_of(&placement)).unwrap_or_default()
-            }
-            Fact::Cluster(Change::Here(object)) => {
-                let (name, state) = (object.name_any(), state(&object));
-                if self.clusters.insert(name, state) == Some(state) { BTreeSet::new() } else { self.all() }
-            }
-            Fact::Cluster(Change::Gone((_, name))) => {
-                self.clusters.remove(&name);
-                self.all()
-            }
-            Fact::Addon(Change::Here(object)) => self.observe(object),
-            Fact::Addon(Change::Gone((cluster, addon))) => {
-                if let Some(clusters) = self.addons.get_mut(&addon) {
-                    clusters.remove(&cluster);
-                }
-                [addon].into()
-            }
+    fn plan_soon(&mut self, addons: BTreeSet<String>) {
+        for addon in addons {
+            self.dirty.enqueue_after(InstallKey::Plan(addon.into()), PLAN_DEBOUNCE);
         }
+    }
+
+    fn apply_management(&mut self, object: ClusterManagementAddOn) {
+        let name = object.name_any();
+        self.managements.insert(name.clone(), object);
+        self.plan_soon([name].into());
+    }
+
+    fn delete_management(&mut self, name: &str) {
+        self.managements.remove(name);
+        self.plan_soon([name.to_owned()].into());
+    }
+
+    fn apply_placement(&mut self, placement: Placement) {
+        let name = self.placements.place(placement);
+        self.plan_soon(self.users_of(&name));
+    }
+
+    fn delete_placement(&mut self, name: &ObjectName) {
+        self.placements.displace(name);
+        self.plan_soon(self.users_of(name));
+    }
+
+    fn apply_decision(&mut self, decision: PlacementDecision) {
+        let placement = self.placements.decide(decision);
+        self.plan_soon(self.users_of(&placement));
+    }
+
+    fn delete_decision(&mut self, name: &ObjectName) {
+        if let Some(placement) = self.placements.undecide(name) {
+            self.plan_soon(self.users_of(&placement));
+        }
+    }
+
+    fn apply_cluster(&mut self, cluster: &ManagedCluster) {
+        let state = state(cluster);
+        if self.clusters.insert(cluster.name_any(), state) != Some(state) {
+            self.plan_soon(self.all());
+        }
+    }
+
+    fn delete_cluster(&mut self, name: &str) {
+        self.clusters.remove(name);
+        self.plan_soon(self.all());
+    }
+
+    fn apply_addon(&mut self, object: ManagedClusterAddOn) {
+        let addons = self.observe(object);
+        self.plan_soon(addons);
+    }
+
+    fn delete_addon(&mut self, name: &ObjectName) {
+        if let Some(clusters) = self.addons.get_mut(&*name.name) {
+            clusters.remove(&*name.namespace);
+        }
+        self.plan_soon([name.name.to_string()].into());
     }
 
     fn observe(&mut self, object: ManagedClusterAddOn) -> BTreeSet<String> {
@@ -283,21 +245,23 @@ impl Ground {
         if quiet { BTreeSet::new() } else { [addon].into() }
     }
 
-    fn users_of(&self, (namespace, name): &Named) -> BTreeSet<String> {
+    fn users_of(&self, placement: &ObjectName) -> BTreeSet<String> {
         let using = self.managements.iter().filter(|(_, management)| {
             let placements = &management.spec.install_strategy.placements;
-            placements.iter().any(|one| one.namespace == *namespace && one.name == *name)
+            placements
+                .iter()
+                .any(|one| *one.namespace == *placement.namespace && *one.name == *placement.name)
         });
         using.map(|(addon, _)| addon.clone()).collect()
     }
 
-    /// Plans an add-on: what has to be visited, and when time alone changes that.
-    fn plan(&mut self, addon: &str, now: Timestamp) -> (Vec<Key>, Option<Timestamp>) {
+    /// Plans an add-on: enqueues the clusters on which something is to be done, and returns when time alone changes that.
+    fn plan(&mut self, addon: &str, now: Timestamp) -> Option<Timestamp> {
         let management = self.managements.get(addon).filter(|one| one.metadata.deletion_timestamp.is_none());
         let strategy = management.map(|management| &management.spec.install_strategy);
         let placements = strategy.map(|strategy| strategy.placements.as_slice()).unwrap_or_default();
         let choices: Vec<Choice> =
-            placements.iter().map(|one| self.choice(&(one.namespace.clone(), one.name.clone()))).collect();
+            placements.iter().map(|one| self.choice(&ObjectName::new(&*one.namespace, &*one.name))).collect();
         let objects = self.addons.get(addon);
         let present =
             objects.into_iter().flatten().map(|(cluster, object)| (cluster.clone(), present(object)));
@@ -317,13 +281,16 @@ impl Ground {
         });
         let due: BTreeMap<String, Act> = due.collect();
         self.acts.retain(|key, _| &*key.addon != addon);
-        let keys: Vec<Key> = due.keys().map(|cluster| Key::new(cluster, addon)).collect();
-        self.acts.extend(due.into_iter().map(|(cluster, act)| (Key::new(&cluster, addon), act)));
+        for (cluster, act) in due {
+            let key = Key::new(&cluster, addon);
+            self.dirty.enqueue(InstallKey::Addon(key.clone()));
+            self.acts.insert(key, act);
+        }
         self.absent.insert(addon.to_owned(), plan.absent);
-        (keys, plan.next)
+        plan.next
     }
 
-    fn choice(&self, placement: &Named) -> Choice {
+    fn choice(&self, placement: &ObjectName) -> Choice {
         match self.placements.decided(placement) {
             None => Choice::Missing,
             Some(Decided::Complete(clusters)) => {
@@ -379,7 +346,7 @@ fn is_as_wished(
 }
 
 /// Does what the last plan says, if it still says so.
-async fn visit(client: &Client, ground: &Mutex<Ground>, key: &Key) -> Result<(), VisitError> {
+async fn carry_out(client: &Client, ground: &Mutex<Ground>, key: &Key) -> Result<(), InstallError> {
     let (act, object, owner) = {
         let ground = ground.lock();
         let Some(act) = ground.acts.get(key).cloned() else { return Ok(()) };
@@ -430,7 +397,7 @@ async fn visit(client: &Client, ground: &Mutex<Ground>, key: &Key) -> Result<(),
 }
 
 /// Whether a cluster is out of reach, as of now.
-async fn is_out_of_reach(client: &Client, key: &Key) -> Result<bool, VisitError> {
+async fn is_out_of_reach(client: &Client, key: &Key) -> Result<bool, InstallError> {
     let clusters: Api<ManagedCluster> = Api::all(client.clone());
     let found = clusters.get_opt(&key.cluster).await;
     let found = found.map_err(|source| failed("reading the cluster of", key, source))?;
@@ -461,6 +428,6 @@ fn wished(key: &Key, wish: &Wish, owner: Option<&OwnerReference>, theirs: impl F
     })
 }
 
-fn failed(doing: &str, key: &Key, source: kube::Error) -> VisitError {
-    VisitError::Api { doing: format!("{doing} {key}"), source: Box::new(source) }
+fn failed(doing: &str, key: &Key, source: kube::Error) -> InstallError {
+    InstallError { doing: format!("{doing} {key}"), source: Box::new(source) }
 }

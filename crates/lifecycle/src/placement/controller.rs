@@ -13,7 +13,7 @@ use bellwether_api::cluster::{
 };
 use bellwether_clock::Clock;
 use bellwether_conditions::Desired;
-use bellwether_runtime::{Context, Failure, Next, Reconciler};
+use bellwether_runtime::{Context, Next, ReconcileError, Reconciler};
 use futures::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
@@ -47,7 +47,7 @@ pub struct Placements {
 
 /// Why a Placement could not be decided, or its decisions not be written.
 #[derive(Debug, thiserror::Error)]
-pub enum PlacementFailure {
+pub enum PlacementError {
     /// The API server did not answer as it should.
     #[error("{doing}: {source}")]
     Api {
@@ -67,7 +67,7 @@ pub enum PlacementFailure {
     Status(#[from] serde_json::Error),
 }
 
-impl Failure for PlacementFailure {
+impl ReconcileError for PlacementError {
     fn label(&self) -> &'static str {
         match self {
             Self::Api { .. } => "api",
@@ -78,7 +78,7 @@ impl Failure for PlacementFailure {
     }
 }
 
-impl From<Unwatched> for PlacementFailure {
+impl From<Unwatched> for PlacementError {
     fn from(error: Unwatched) -> Self {
         Self::Unwatched(error.to_string())
     }
@@ -86,7 +86,7 @@ impl From<Unwatched> for PlacementFailure {
 
 impl Reconciler for Placements {
     type Object = Placement;
-    type Failure = PlacementFailure;
+    type Error = PlacementError;
     const NAME: &'static str = NAME;
 
     fn watch(&self, controller: Controller<Placement>) -> Controller<Placement> {
@@ -115,7 +115,7 @@ impl Reconciler for Placements {
             .reconcile_on(decisions)
     }
 
-    async fn reconcile(&self, placement: Arc<Placement>) -> Result<Next, PlacementFailure> {
+    async fn reconcile(&self, placement: Arc<Placement>) -> Result<Next, PlacementError> {
         let world = self.world().await?;
         let own = world.decisions.iter().filter(|decision| is_of(decision, &placement)).cloned().collect();
         let shown = Shown { placement, own };
@@ -135,7 +135,7 @@ impl Reconciler for Placements {
                 return Ok(next);
             }
         }
-        Err(PlacementFailure::Unsettled)
+        Err(PlacementError::Unsettled)
     }
 }
 
@@ -203,7 +203,7 @@ impl Placements {
         }
     }
 
-    async fn world(&self) -> Result<World, PlacementFailure> {
+    async fn world(&self) -> Result<World, PlacementError> {
         Ok(World {
             clusters: self.clusters.all().await?,
             sets: self.sets.all().await?,
@@ -253,7 +253,7 @@ impl Placements {
     }
 
     /// The placement and its decisions as they are, not as they were shown.
-    async fn read(&self, namespace: &str, name: &str) -> Result<Option<Shown>, PlacementFailure> {
+    async fn read(&self, namespace: &str, name: &str) -> Result<Option<Shown>, PlacementError> {
         let placement = self.placements(namespace).get_opt(name).await;
         let placement = placement.map_err(failed(|| format!("reading Placement {namespace}/{name}")))?;
         let Some(placement) = placement else { return Ok(None) };
@@ -264,7 +264,7 @@ impl Placements {
         Ok(Some(Shown { placement: Arc::new(placement), own }))
     }
 
-    async fn tell(&self, shown: &Shown, news: &News) -> Result<Written, PlacementFailure> {
+    async fn tell(&self, shown: &Shown, news: &News) -> Result<Written, PlacementError> {
         let placement = &shown.placement;
         let mut version = placement.resource_version();
         if news.hold {
@@ -280,7 +280,7 @@ impl Placements {
         }
     }
 
-    async fn let_go(&self, shown: &Shown, farewell: &[Write]) -> Result<Written, PlacementFailure> {
+    async fn let_go(&self, shown: &Shown, farewell: &[Write]) -> Result<Written, PlacementError> {
         if self.write(shown, farewell).await? == Written::Conflict {
             return Ok(Written::Conflict);
         }
@@ -295,7 +295,7 @@ impl Placements {
         &self,
         placement: &Placement,
         finalizers: Vec<&str>,
-    ) -> Result<Option<Placement>, PlacementFailure> {
+    ) -> Result<Option<Placement>, PlacementError> {
         let (namespace, name) = (placement.namespace().unwrap_or_default(), placement.name_any());
         let change = json!({"metadata": {
             "resourceVersion": placement.resource_version(), "finalizers": finalizers,
@@ -310,7 +310,7 @@ impl Placements {
         placement: &Placement,
         version: Option<String>,
         status: &PlacementStatus,
-    ) -> Result<Written, PlacementFailure> {
+    ) -> Result<Written, PlacementError> {
         let (namespace, name) = (placement.namespace().unwrap_or_default(), placement.name_any());
         let change =
             json!({"metadata": {"resourceVersion": version}, "status": serde_json::to_value(status)?});
@@ -322,7 +322,7 @@ impl Placements {
     }
 
     /// Writes slices, one after the other: the order is what keeps clusters from vanishing.
-    async fn write(&self, shown: &Shown, writes: &[Write]) -> Result<Written, PlacementFailure> {
+    async fn write(&self, shown: &Shown, writes: &[Write]) -> Result<Written, PlacementError> {
         let namespace = shown.placement.namespace().unwrap_or_default();
         let decisions = self.decisions_in(&namespace);
         let mut versions: HashMap<String, Option<String>> =
@@ -446,8 +446,8 @@ fn settled<T>(written: Result<T, kube::Error>) -> Result<Option<T>, kube::Error>
     }
 }
 
-fn failed(doing: impl FnOnce() -> String) -> impl FnOnce(kube::Error) -> PlacementFailure {
-    move |source| PlacementFailure::Api { doing: doing(), source: Box::new(source) }
+fn failed(doing: impl FnOnce() -> String) -> impl FnOnce(kube::Error) -> PlacementError {
+    move |source| PlacementError::Api { doing: doing(), source: Box::new(source) }
 }
 
 /// What a choice may depend on, of a cluster. That it is heard is none of it, unless a taint says that it is not.

@@ -35,7 +35,7 @@ mod known;
 mod slices;
 mod vocabulary;
 
-pub use controller::{PlacementFailure, Placements};
+pub use controller::{PlacementError, Placements};
 pub use decided::{Decided, DecidedCluster, Undecided, decided};
 pub(crate) use known::KnownPlacements;
 pub use vocabulary::FINALIZER;

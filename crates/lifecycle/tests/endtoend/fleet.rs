@@ -59,7 +59,7 @@ impl Theatre {
 
 /// All controllers of a hub, each with a client of its own.
 pub(crate) fn hub_controllers(clock: SteadyClock, client: impl Fn(&str) -> Client) -> JoinSet<()> {
-    let context = |name: &str| Context { clock: Arc::new(clock), ..Context::alone(client(name)) };
+    let context = |name: &str| Context { clock: Arc::new(clock), ..Context::standalone(client(name)) };
     let mut controllers = JoinSet::new();
     let of = context(clusters::CLUSTERS);
     controllers.spawn(run(Clusters::new(&of), of));
@@ -181,7 +181,7 @@ impl<'a> Fleet<'a> {
             hub_hash: HubHash::of(&name),
             agent_id: format!("agent of {name}").into(),
         };
-        let context = Context { clock: Arc::new(self.clock), ..Context::alone(spoke) };
+        let context = Context { clock: Arc::new(self.clock), ..Context::standalone(spoke) };
         let mut tasks = JoinSet::new();
         tasks.spawn(work::run(agent.clone(), context.clone()));
         tasks.spawn(lease::run(agent.clone(), context.clone()));

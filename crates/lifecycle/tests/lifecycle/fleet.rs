@@ -324,7 +324,8 @@ impl<'a> Fleet<'a> {
 
     /// Starts the controllers, each with a client of its own.
     pub(crate) fn start_as(&self, client: impl Fn(&str) -> Client) {
-        let context = |name: &str| Context { clock: Arc::new(self.clock), ..Context::alone(client(name)) };
+        let context =
+            |name: &str| Context { clock: Arc::new(self.clock), ..Context::standalone(client(name)) };
         let mut controllers = self.controllers.borrow_mut();
         *controllers = JoinSet::new();
         controllers.spawn(install::run(context(install::NAME)));

@@ -67,7 +67,7 @@ impl<'a> Stage<'a> {
     /// Starts the placement controller; what ran before ends as if it were killed.
     pub(crate) fn place(&self) -> Tap {
         let (client, tap) = Tap::on(self.cluster.client());
-        let context = Context { clock: Arc::new(self.clock), ..Context::alone(client) };
+        let context = Context { clock: Arc::new(self.clock), ..Context::standalone(client) };
         let controllers = &mut self.controllers.borrow_mut();
         **controllers = JoinSet::new();
         controllers.spawn(run(Placements::new(&context), context));
@@ -82,7 +82,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(crate) fn look_after_clusters_with(&self, client: kube::Client) {
-        let context = Context { clock: Arc::new(self.clock), ..Context::alone(client) };
+        let context = Context { clock: Arc::new(self.clock), ..Context::standalone(client) };
         let controllers = &mut self.controllers.borrow_mut();
         controllers.spawn(run(Clusters::new(&context), context.clone()));
         controllers.spawn(run(ClusterSets::new(&context), context.clone()));
@@ -91,8 +91,10 @@ impl<'a> Stage<'a> {
 
     /// Starts all of them, each with a client of its own.
     pub(crate) fn run_as(&self, client: impl Fn(&str) -> kube::Client) {
-        let context =
-            |controller: &str| Context { clock: Arc::new(self.clock), ..Context::alone(client(controller)) };
+        let context = |controller: &str| Context {
+            clock: Arc::new(self.clock),
+            ..Context::standalone(client(controller))
+        };
         let controllers = &mut self.controllers.borrow_mut();
         let of = context(placement::NAME);
         controllers.spawn(run(Placements::new(&of), of));

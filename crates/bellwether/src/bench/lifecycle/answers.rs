@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether_runtime::Growth;
+use bellwether_runtime::BackoffPolicy;
 use http::{Method, StatusCode};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -23,7 +23,8 @@ const CONNECTIONS: usize = 8;
 /// How long a try may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a connection waits after tries that failed in a row.
-const AGAIN: Growth = Growth { first: Duration::from_millis(10), most: Duration::from_secs(1) };
+const AGAIN: BackoffPolicy =
+    BackoffPolicy { initial: Duration::from_millis(10), max: Duration::from_secs(1) };
 
 /// The part of a work that is looked at.
 #[derive(Clone, Deserialize)]
@@ -148,7 +149,7 @@ impl<H: Answered> Line<H> {
                     // Behind all others: one that is never taken does not hold them up.
                     self.again.push_back(work);
                     failures = failures.saturating_add(1);
-                    tokio::time::sleep(AGAIN.wait(failures, rand::random())).await;
+                    tokio::time::sleep(AGAIN.delay(failures, rand::random())).await;
                 }
             }
         }

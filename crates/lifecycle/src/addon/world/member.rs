@@ -6,6 +6,7 @@ use bellwether_api::addon::vocabulary::{AVAILABLE, DEGRADED, HEARTBEAT, PROGRESS
 use bellwether_api::addon::{
     AddOnDeploymentConfig, AppliedConfig, ConfigReference, HashedConfig, ManagedClusterAddOn, SuccessCriteria,
 };
+use bellwether_runtime::ObjectName;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
@@ -118,7 +119,7 @@ impl World {
             }
             let namespace =
                 if namespace.is_empty() { object.namespace().unwrap_or_default() } else { namespace };
-            let Some(found) = self.configs.get(&(namespace.clone(), name.clone())) else {
+            let Some(found) = self.configs.get(&ObjectName::new(namespace.as_str(), name.as_str())) else {
                 return Err(format!("there is no AddOnDeploymentConfig {namespace}/{name}"));
             };
             let desired_config = HashedConfig { namespace, name, spec_hash: found.hash.clone() };

@@ -16,6 +16,7 @@ use bellwether_api::addon::{
     PlacementStrategy,
 };
 use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision, vocabulary as clusters};
+use bellwether_runtime::ObjectName;
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt as _};
 
@@ -24,7 +25,6 @@ use crate::install::is_placed_by;
 use crate::placement::{Decided, DecidedCluster, KnownPlacements, Undecided};
 use crate::rollout::{Member, Plan, Share, State, Strategy, plan};
 use crate::version::Catalogue;
-use crate::watching::Named;
 
 use departed::Departed;
 pub use judge::{Judgement, WorkWrite};
@@ -54,10 +54,6 @@ impl fmt::Display for Key {
     }
 }
 
-fn named(object: &impl Resource) -> Named {
-    (object.meta().namespace.clone().unwrap_or_default(), object.meta().name.clone().unwrap_or_default())
-}
-
 /// What has to be looked at again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Stir {
@@ -65,6 +61,8 @@ pub struct Stir {
     pub keys: BTreeSet<Key>,
     /// Add-ons as a whole.
     pub addons: BTreeSet<Arc<str>>,
+    /// Add-ons as a whole whose status may be another.
+    pub summaries: BTreeSet<Arc<str>>,
 }
 
 /// The hub, as far as add-ons go.
@@ -72,12 +70,12 @@ pub struct Stir {
 pub struct World {
     managements: HashMap<Arc<str>, Management>,
     templates: BTreeMap<String, Arc<Template>>,
-    configs: HashMap<Named, Config>,
+    configs: HashMap<ObjectName, Config>,
     placements: KnownPlacements,
     /// What placements were last known to have chosen: what is being written is no reason to forget it.
-    chosen: HashMap<Named, Vec<DecidedCluster>>,
+    chosen: HashMap<ObjectName, Vec<DecidedCluster>>,
     /// In which group of its placement a cluster was last known to be.
-    groups: HashMap<Named, HashMap<String, (usize, String)>>,
+    groups: HashMap<ObjectName, HashMap<String, (usize, String)>>,
     clusters: HashMap<Arc<str>, (Reach, Stay)>,
     addons: HashMap<Arc<str>, BTreeMap<Arc<str>, Arc<ManagedClusterAddOn>>>,
     works: HashMap<Arc<str>, BTreeMap<String, Work>>,
@@ -126,7 +124,7 @@ struct Management {
 /// The clusters of a placement, and whose turn it is.
 pub struct Rollout {
     /// The placement.
-    pub placement: Named,
+    pub placement: ObjectName,
     /// What it asks for.
     pub wish: Wish,
     /// What is asked for, if it makes sense.
@@ -164,7 +162,11 @@ impl World {
         let keys = self.addons.iter().flat_map(|(addon, clusters)| {
             clusters.keys().map(|cluster| Key { cluster: cluster.clone(), addon: addon.clone() })
         });
-        Stir { keys: keys.collect(), addons: self.managements.keys().cloned().collect() }
+        Stir {
+            keys: keys.collect(),
+            addons: self.managements.keys().cloned().collect(),
+            summaries: BTreeSet::new(),
+        }
     }
 
     /// An add-on as a whole is there, or has changed.
@@ -219,7 +221,7 @@ impl World {
 
     /// A configuration is there, or has changed.
     pub fn configure(&mut self, config: AddOnDeploymentConfig) {
-        let name = named(&config);
+        let name = ObjectName::of(&config);
         let same = self.configs.get(&name).is_some_and(|before| before.object.spec == config.spec);
         self.configs.insert(name.clone(), Config::of(config));
         if !same {
@@ -228,7 +230,7 @@ impl World {
     }
 
     /// A configuration is gone.
-    pub fn unconfigure(&mut self, name: &Named) {
+    pub fn unconfigure(&mut self, name: &ObjectName) {
         self.configs.remove(name);
         self.stir_users_of(name);
     }
@@ -240,7 +242,7 @@ impl World {
     }
 
     /// A placement is gone.
-    pub fn displace(&mut self, name: &Named) {
+    pub fn displace(&mut self, name: &ObjectName) {
         self.placements.displace(name);
         self.refresh_those_with(name);
     }
@@ -252,7 +254,7 @@ impl World {
     }
 
     /// A part of a decision is gone.
-    pub fn undecide(&mut self, name: &Named) {
+    pub fn undecide(&mut self, name: &ObjectName) {
         if let Some(placement) = self.placements.undecide(name) {
             self.refresh_those_with(&placement);
         }
@@ -374,7 +376,7 @@ impl World {
     pub fn plan(&mut self, addon: &str, now: Timestamp) -> Option<Timestamp> {
         let mut management = self.managements.remove(addon)?;
         for placement in &management.object.spec.install_strategy.placements {
-            let name = (placement.namespace.clone(), placement.name.clone());
+            let name = ObjectName::new(placement.namespace.as_str(), placement.name.as_str());
             if let Decided::Complete(clusters) = self.decided(&name) {
                 let groups = self.groups.entry(name.clone()).or_default();
                 groups.extend(
@@ -404,6 +406,7 @@ impl World {
         (management.rollouts, management.by_cluster) = (rollouts, by_cluster);
         let addon: Arc<str> = addon.into();
         self.stir.keys.extend(turned.into_iter().map(|cluster| Key { cluster, addon: addon.clone() }));
+        self.stir.summaries.insert(addon.clone());
         self.managements.insert(addon, management);
         next
     }
@@ -423,7 +426,9 @@ impl World {
         if strategy.type_ != InstallType::Placements {
             return (Vec::new(), HashMap::new());
         }
-        let name = |placement: &PlacementStrategy| (placement.namespace.clone(), placement.name.clone());
+        let name = |placement: &PlacementStrategy| {
+            ObjectName::new(placement.namespace.as_str(), placement.name.as_str())
+        };
         let chosen: Vec<&[DecidedCluster]> = strategy
             .placements
             .iter()
@@ -481,7 +486,7 @@ impl World {
         &self,
         management: &Management,
         addon: &str,
-        placement: &Named,
+        placement: &ObjectName,
         wish: &Wish,
         strategy: &Result<Strategy, String>,
         chosen: &HashMap<Arc<str>, usize>,
@@ -506,12 +511,12 @@ impl World {
     }
 
     /// Which clusters a placement has chosen, as far as that can be told.
-    fn decided(&self, placement: &Named) -> Decided {
+    fn decided(&self, placement: &ObjectName) -> Decided {
         self.placements.decided(placement).unwrap_or(Decided::Unknown(Undecided::NotYet))
     }
 
     /// How many clusters a decision group of a placement has at most.
-    fn per_group(&self, placement: &Named) -> Share {
+    fn per_group(&self, placement: &ObjectName) -> Share {
         let strategy = self.placements.get(placement).and_then(|found| found.spec.decision_strategy.as_ref());
         let written =
             strategy.and_then(|strategy| strategy.group_strategy.clusters_per_decision_group.as_ref());
@@ -529,11 +534,13 @@ impl World {
         self.stir_all_of(addon);
     }
 
-    fn refresh_those_with(&mut self, placement: &Named) {
-        let (namespace, name) = placement;
+    fn refresh_those_with(&mut self, placement: &ObjectName) {
         for (addon, management) in &mut self.managements {
             let placements = &management.object.spec.install_strategy.placements;
-            if placements.iter().any(|one| one.namespace == *namespace && one.name == *name) {
+            if placements
+                .iter()
+                .any(|one| *one.namespace == *placement.namespace && *one.name == *placement.name)
+            {
                 management.planned = false;
                 self.stir.addons.insert(addon.clone());
             }
@@ -547,15 +554,15 @@ impl World {
         self.stir.addons.insert(addon);
     }
 
-    fn stir_users_of(&mut self, config: &Named) {
+    fn stir_users_of(&mut self, config: &ObjectName) {
         let mut users = Vec::new();
         for (addon, clusters) in &self.addons {
             let default = self.managements.get(addon).is_some_and(|management| {
                 let configs = management.object.spec.supported_configs.iter();
-                configs.filter_map(|one| one.default_config.as_ref()).any(|one| one.name == config.1)
+                configs.filter_map(|one| one.default_config.as_ref()).any(|one| *one.name == *config.name)
             });
             for (cluster, object) in clusters {
-                if default || object.spec.configs.iter().any(|one| one.name == config.1) {
+                if default || object.spec.configs.iter().any(|one| *one.name == *config.name) {
                     users.push(Key { cluster: cluster.clone(), addon: addon.clone() });
                 }
             }

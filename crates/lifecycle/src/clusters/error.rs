@@ -1,12 +1,12 @@
 //! Why a cluster, a set or a binding could not be brought to where it should be.
 
-use bellwether_runtime::Failure;
+use bellwether_runtime::ReconcileError;
 
 use super::mirror::Unwatched;
 
 /// Why a cluster, a set or a binding could not be brought to where it should be.
 #[derive(Debug, thiserror::Error)]
-pub enum ClusterFailure {
+pub enum ClusterError {
     /// The API server did not answer as it should.
     #[error("{doing}: {source}")]
     Api {
@@ -29,7 +29,7 @@ pub enum ClusterFailure {
     Unsettled,
 }
 
-impl ClusterFailure {
+impl ClusterError {
     pub(super) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Api { doing, source: Box::new(source) }
@@ -48,7 +48,7 @@ impl ClusterFailure {
     }
 }
 
-impl Failure for ClusterFailure {
+impl ReconcileError for ClusterError {
     fn label(&self) -> &'static str {
         match self {
             Self::Api { .. } => "api",
@@ -60,7 +60,7 @@ impl Failure for ClusterFailure {
     }
 }
 
-impl From<Unwatched> for ClusterFailure {
+impl From<Unwatched> for ClusterError {
     fn from(error: Unwatched) -> Self {
         Self::Unwatched(error.to_string())
     }

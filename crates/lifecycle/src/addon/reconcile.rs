@@ -1,6 +1,7 @@
-//! One visit: has the world judge, writes what differs, and judges again with the answers, until nothing is left to do.
-//! What was judged is written only if it is still what was judged.
+//! One reconcile: the world judges, what differs is written, and the world judges again with the responses, until nothing
+//! is left to do. What was judged is written only if the object is still the one that was judged.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,86 +10,160 @@ use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn, Managed
 use bellwether_api::work::{DeleteOption, ManifestWork};
 use bellwether_clock::Clock;
 use bellwether_conditions::shorten;
-use bellwether_runtime::Context;
+use bellwether_runtime::{
+    BackoffPolicy, Context, DirtyKeys, IndexedReconciler, Lane, Next, ReconcileError, Retry,
+};
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::controller::{Errand, NAME};
+use super::controller::{NAME, PLAN_DEBOUNCE, SUMMARY_DEBOUNCE};
 use super::summary::summary;
 use super::world::{Judgement, Key, Work, WorkWrite, World};
 
-/// How often the world is asked in one visit.
-const ROUNDS: usize = 6;
-/// How long the API may take for one visit.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the words may be with which a work is refused.
-const LONGEST: usize = 1024;
+/// How often the world judges in one reconcile.
+const MAX_JUDGEMENTS: usize = 6;
+/// How long the reason may be for which a ManifestWork was rejected.
+const MAX_REJECTION_BYTES: usize = 1024;
 
-/// Why a visit came to nothing.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum VisitError {
-    #[error("{doing}: {source}")]
-    Api { doing: String, source: Box<kube::Error> },
-    /// It is not what was judged; the watch will tell what it is.
-    #[error("{0} has changed meanwhile")]
-    Outdated(String),
-    #[error("the API did not answer within {PATIENCE:?}")]
-    Late,
-    /// It was written again and again, and is never as it should be.
-    #[error("what is written does not stay: somebody else writes the same fields, or the API changes them")]
-    Undone,
+/// What is reconciled.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum LifecycleKey {
+    /// The rollout plans of an add-on.
+    Plan(Arc<str>),
+    /// An add-on on a cluster.
+    Addon(Key),
+    /// The status of a ClusterManagementAddOn.
+    Summary(Arc<str>),
 }
 
-impl VisitError {
-    /// The kind of error in a word, for metrics.
-    pub(super) fn label(&self) -> &'static str {
+impl fmt::Display for LifecycleKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Api { .. } => "api",
-            Self::Outdated(_) => "outdated",
-            Self::Late => "late",
-            Self::Undone => "undone",
+            Self::Plan(addon) => write!(formatter, "rollout plan of {addon}"),
+            Self::Addon(key) => write!(formatter, "ManagedClusterAddOn {key}"),
+            Self::Summary(addon) => write!(formatter, "ClusterManagementAddOn {addon}"),
         }
     }
 }
 
-pub(super) struct Visitor {
+/// Why a reconcile failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LifecycleError {
+    #[error("{doing}: {source}")]
+    Api { doing: String, source: Box<kube::Error> },
+    /// It is not what was judged; the watch delivers what it is now.
+    #[error("{0} changed meanwhile")]
+    Outdated(String),
+    /// It was written again and again, and is never as it should be.
+    #[error(
+        "what is written does not stay: another controller writes the same fields, or the API changes them"
+    )]
+    Undone,
+}
+
+impl ReconcileError for LifecycleError {
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Api { .. } => "api",
+            Self::Outdated(_) => "outdated",
+            Self::Undone => "undone",
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Undone => Retry::HoldOff,
+            Self::Api { .. } | Self::Outdated(_) => Retry::Backoff,
+        }
+    }
+}
+
+pub(super) struct Lifecycle {
     client: Client,
     clock: Arc<dyn Clock>,
     world: Arc<Mutex<World>>,
 }
 
-impl Visitor {
+impl IndexedReconciler for Lifecycle {
+    type Key = LifecycleKey;
+    type Error = LifecycleError;
+    const NAME: &'static str = NAME;
+    const CONCURRENCY: usize = 32;
+    const RETRY: BackoffPolicy =
+        BackoffPolicy { initial: Duration::from_millis(100), max: Duration::from_secs(30) };
+
+    fn lane(key: &LifecycleKey) -> Lane {
+        match key {
+            LifecycleKey::Plan(_) => Lane::Batch,
+            LifecycleKey::Addon(_) | LifecycleKey::Summary(_) => Lane::Object,
+        }
+    }
+
+    fn take_dirty(&self) -> DirtyKeys<LifecycleKey> {
+        let stir = self.world.lock().stirred();
+        let mut dirty = DirtyKeys::default();
+        stir.keys.into_iter().for_each(|key| dirty.enqueue(LifecycleKey::Addon(key)));
+        stir.addons
+            .into_iter()
+            .for_each(|addon| dirty.enqueue_after(LifecycleKey::Plan(addon), PLAN_DEBOUNCE));
+        stir.summaries
+            .into_iter()
+            .for_each(|addon| dirty.enqueue_after(LifecycleKey::Summary(addon), SUMMARY_DEBOUNCE));
+        dirty
+    }
+
+    fn initial_keys(&self) -> Vec<LifecycleKey> {
+        let all = self.world.lock().all();
+        let plans = all.addons.into_iter().map(LifecycleKey::Plan);
+        plans.chain(all.keys.into_iter().map(LifecycleKey::Addon)).collect()
+    }
+
+    async fn reconcile(&self, key: &LifecycleKey) -> Result<Next, LifecycleError> {
+        let next = match key {
+            LifecycleKey::Plan(addon) => self.world.lock().plan(addon, self.clock.now()),
+            LifecycleKey::Addon(key) => self.reconcile_addon(key).await?,
+            LifecycleKey::Summary(addon) => {
+                self.write_summary(addon).await?;
+                None
+            }
+        };
+        Ok(next.map_or(Next::OnChange, |next| {
+            let left = Duration::try_from(next.duration_since(self.clock.now()));
+            Next::After(left.unwrap_or_default())
+        }))
+    }
+}
+
+/// Marks the beginning of a change as answered, also where the reconcile is cut off: what was written then is reported by
+/// the watch.
+struct Beginning<'a> {
+    world: &'a Mutex<World>,
+    key: &'a Key,
+}
+
+impl Drop for Beginning<'_> {
+    fn drop(&mut self) {
+        self.world.lock().began(self.key);
+    }
+}
+
+impl Lifecycle {
     pub(super) fn new(context: &Context, world: Arc<Mutex<World>>) -> Self {
         Self { client: context.client.clone(), clock: context.clock.clone(), world }
     }
 
-    /// Visits, and says when time alone calls for another visit.
-    pub(super) async fn visit(&self, errand: &Errand) -> Result<Option<Timestamp>, VisitError> {
-        let visit = async {
-            match errand {
-                Errand::Addon(key) => self.visit_addon(key).await,
-                Errand::Summary(addon) => self.summarise(addon).await,
-            }
-        };
-        let visited = tokio::time::timeout(PATIENCE, visit).await;
-        if let (Err(_), Errand::Addon(key)) = (&visited, errand) {
-            // What was begun is not known; the watch will tell.
-            self.world.lock().began(key);
-        }
-        visited.unwrap_or(Err(VisitError::Late))
-    }
-
-    async fn visit_addon(&self, key: &Key) -> Result<Option<Timestamp>, VisitError> {
-        for _ in 0..ROUNDS {
+    /// Reconciles an add-on on a cluster, and returns when time alone changes the result.
+    async fn reconcile_addon(&self, key: &Key) -> Result<Option<Timestamp>, LifecycleError> {
+        for _ in 0..MAX_JUDGEMENTS {
             let now = self.clock.now();
             let judgement = {
                 let mut world = self.world.lock();
                 let Some(judgement) = world.judge(key, now) else { return Ok(None) };
                 if judgement.begins {
-                    // From here on it counts as one that changes, whoever plans before the answer is there.
+                    // From here on it counts as one that changes, also for a plan before the response.
                     world.begins(key, now);
                 }
                 judgement
@@ -96,14 +171,13 @@ impl Visitor {
             if judgement.is_settled() {
                 return Ok(judgement.next);
             }
-            let carried_out = self.carry_out(key, judgement).await;
-            self.world.lock().began(key);
-            carried_out?;
+            let _beginning = Beginning { world: &self.world, key };
+            self.carry_out(key, judgement).await?;
         }
-        Err(VisitError::Undone)
+        Err(LifecycleError::Undone)
     }
 
-    async fn carry_out(&self, key: &Key, judgement: Judgement) -> Result<(), VisitError> {
+    async fn carry_out(&self, key: &Key, judgement: Judgement) -> Result<(), LifecycleError> {
         let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), &key.cluster);
         let mut version = judgement.object.resource_version();
         if let Some(finalizers) = &judgement.finalizers {
@@ -140,7 +214,7 @@ impl Visitor {
         }
     }
 
-    async fn write(&self, key: &Key, write: WorkWrite) -> Result<(), VisitError> {
+    async fn write(&self, key: &Key, write: WorkWrite) -> Result<(), LifecycleError> {
         let works: Api<ManifestWork> = Api::namespaced(self.client.clone(), &key.cluster);
         let name = write.name();
         let known = match &write {
@@ -201,7 +275,7 @@ impl Visitor {
             }
             Err(kube::Error::Api(status)) if is_refusal(status.code) => {
                 let why = format!("work {name} was refused: {}", status.message);
-                self.world.lock().refuse(key, Some(shorten(&why, LONGEST)));
+                self.world.lock().refuse(key, Some(shorten(&why, MAX_REJECTION_BYTES)));
                 return Err(failed("writing a work of", key, kube::Error::Api(status)));
             }
             written => written.map_err(|error| failed("writing a work of", key, error))?,
@@ -218,10 +292,15 @@ impl Visitor {
     /// A work that was to be made is there, and was not known. One that has lost its label is not watched, and has to be
     /// taken in by hand; of all others the watch tells. **One that goes is never taken in**, as nobody would say that it is
     /// gone.
-    async fn came_upon(&self, key: &Key, works: &Api<ManifestWork>, name: &str) -> Result<(), VisitError> {
+    async fn came_upon(
+        &self,
+        key: &Key,
+        works: &Api<ManifestWork>,
+        name: &str,
+    ) -> Result<(), LifecycleError> {
         let found = works.get(name).await.map_err(|error| failed("reading a work of", key, error))?;
         if found.labels().contains_key(NAME_LABEL) || found.metadata.deletion_timestamp.is_some() {
-            return Err(VisitError::Outdated(format!("work {name} of {key}")));
+            return Err(LifecycleError::Outdated(format!("work {name} of {key}")));
         }
         self.world.lock().deploy(&key.cluster, name, Work::of(&found));
         Ok(())
@@ -234,7 +313,7 @@ impl Visitor {
         works: &Api<ManifestWork>,
         name: &str,
         uid: &str,
-    ) -> Result<(), VisitError> {
+    ) -> Result<(), LifecycleError> {
         let found = works.get_opt(name).await.map_err(|error| failed("reading a work of", key, error))?;
         match found {
             Some(found) if found.metadata.uid.as_deref() == Some(uid) => self.deployed(key, name, found),
@@ -243,24 +322,24 @@ impl Visitor {
         Ok(())
     }
 
-    /// Writes the status of an add-on as a whole, where it says something new.
-    async fn summarise(&self, addon: &str) -> Result<Option<Timestamp>, VisitError> {
+    /// Writes the status of a ClusterManagementAddOn, where it changed.
+    async fn write_summary(&self, addon: &str) -> Result<(), LifecycleError> {
         let now = self.clock.now();
-        let Some((version, status)) = summary(&self.world.lock(), addon, now) else { return Ok(None) };
+        let Some((version, status)) = summary(&self.world.lock(), addon, now) else { return Ok(()) };
         let managements: Api<ClusterManagementAddOn> = Api::all(self.client.clone());
         let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
         let written = managements.patch_status(addon, &by_us(), &Patch::Merge(patch)).await;
         let written = written.map_err(|source| match source {
             kube::Error::Api(status) if status.is_conflict() || status.is_not_found() => {
-                VisitError::Outdated(format!("ClusterManagementAddOn {addon}"))
+                LifecycleError::Outdated(format!("ClusterManagementAddOn {addon}"))
             }
-            source => VisitError::Api {
+            source => LifecycleError::Api {
                 doing: format!("writing the status of ClusterManagementAddOn {addon}"),
                 source: Box::new(source),
             },
         })?;
         self.take_in(written, World::manage);
-        Ok(None)
+        Ok(())
     }
 }
 
@@ -292,13 +371,13 @@ fn whole_option(option: Option<&DeleteOption>) -> Value {
     whole
 }
 
-fn failed(doing: &str, key: &Key, source: kube::Error) -> VisitError {
+fn failed(doing: &str, key: &Key, source: kube::Error) -> LifecycleError {
     match source {
         kube::Error::Api(status)
             if status.is_conflict() || status.is_not_found() || status.is_already_exists() =>
         {
-            VisitError::Outdated(format!("{key}"))
+            LifecycleError::Outdated(format!("{key}"))
         }
-        source => VisitError::Api { doing: format!("{doing} {key}"), source: Box::new(source) },
+        source => LifecycleError::Api { doing: format!("{doing} {key}"), source: Box::new(source) },
     }
 }

@@ -1,5 +1,5 @@
-//! Elections of which the API stops to answer, or refuses for a while. Nothing but the lease is there, so that time can be
-//! paused.
+//! Elections while the API does not answer, or rejects requests for a while. The API serves nothing but the Lease, so that
+//! time can be paused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-const TERM: Duration = Duration::from_secs(15);
+const LEASE_DURATION: Duration = Duration::from_secs(15);
 
-/// How writes of the lease are answered.
+/// How the API responds to writes of the Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
-    Fine,
+enum Mode {
+    Works,
     /// With this status.
-    Refusing(u16),
-    Reset,
-    Silent,
+    Rejects(u16),
+    Resets,
+    Hangs,
 }
 
-/// The lease, and what becomes of who asks for it.
+/// An API that serves one Lease.
 #[derive(Clone)]
 struct Hub {
     lease: Arc<Mutex<Value>>,
-    mood: Arc<Mutex<Mood>>,
+    mode: Arc<Mutex<Mode>>,
     renewed: Arc<Mutex<Vec<Instant>>>,
 }
 
@@ -39,7 +39,7 @@ impl Hub {
         });
         Self {
             lease: Arc::new(Mutex::new(lease)),
-            mood: Arc::new(Mutex::new(Mood::Fine)),
+            mode: Arc::new(Mutex::new(Mode::Works)),
             renewed: Arc::default(),
         }
     }
@@ -55,11 +55,13 @@ impl Hub {
 
     async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
         let writes = request.method() != Method::GET;
-        let mood = *self.mood.lock();
-        match mood {
-            Mood::Refusing(code) if writes => return Ok(refusal(code)),
-            Mood::Reset if writes => return Err(kube::Error::Service("connection reset".into())),
-            Mood::Silent if writes => return std::future::pending().await,
+        let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let lists = !writes && request.uri().path().ends_with("/leases");
+        let mode = *self.mode.lock();
+        match mode {
+            Mode::Rejects(code) if writes => return Ok(rejection(code)),
+            Mode::Resets if writes => return Err(kube::Error::Service("connection reset".into())),
+            Mode::Hangs if writes => return std::future::pending().await,
             _ => {}
         }
         if writes {
@@ -73,11 +75,21 @@ impl Hub {
                 self.renewed.lock().push(begun);
             }
         }
-        Ok(Response::new(Body::from(self.lease.lock().to_string().into_bytes())))
+        let lease = self.lease.lock().clone();
+        let body = match (watches, lists) {
+            // No events.
+            (true, _) => return std::future::pending().await,
+            (false, true) => json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": {"resourceVersion": "1"},
+                "items": [lease],
+            }),
+            (false, false) => lease,
+        };
+        Ok(Response::new(Body::from(body.to_string().into_bytes())))
     }
 
-    fn is(&self, mood: Mood) {
-        *self.mood.lock() = mood;
+    fn set_mode(&self, mode: Mode) {
+        *self.mode.lock() = mode;
     }
 
     fn last_renewal(&self) -> Instant {
@@ -90,7 +102,7 @@ impl Hub {
     }
 }
 
-fn refusal(code: u16) -> Response<Body> {
+fn rejection(code: u16) -> Response<Body> {
     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "not now",
         "reason": "TooManyRequests"});
     let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
@@ -98,104 +110,115 @@ fn refusal(code: u16) -> Response<Body> {
     answer
 }
 
-/// A candidate that leads.
+/// A leader.
 async fn leader(hub: &Hub) -> (Leadership, Shutdown, Health) {
     let (shutdown, health) = (Shutdown::default(), Health::default());
     let election =
-        Election { namespace: "default".into(), lease: "controllers".into(), candidate: "one".into() };
-    let leadership = Leadership::elected(hub.client(), election, &shutdown, &health);
-    leadership.held().await;
+        Election { namespace: "default".into(), lease: "controllers".into(), identity: "one".into() };
+    let leadership = Leadership::elected(&hub.client(), election, &shutdown, &health);
+    leadership.acquired().await;
     (leadership, shutdown, health)
 }
 
 #[test]
-fn who_is_refused_for_a_while_leads_on() {
-    for mood in [Mood::Refusing(429), Mood::Refusing(500), Mood::Reset] {
+fn leader_survives_rejected_renewals() {
+    for mode in [Mode::Rejects(429), Mode::Rejects(500), Mode::Resets] {
         on_paused_time(async {
             let hub = Hub::new();
             let (leadership, shutdown, health) = leader(&hub).await;
             hub.renewal_after(hub.last_renewal()).await;
-            hub.is(mood);
+            hub.set_mode(mode);
             let lost = tokio::time::timeout(Duration::from_secs(10), leadership.lost()).await;
-            assert!(lost.is_err(), "it let go of a lease that is its own");
-            let words = health.troubles();
-            assert!(matches!(words.as_slice(), [(_, words)] if words.contains("leads on")), "{words:?}");
+            assert!(lost.is_err(), "it gave up a Lease that is its own");
+            let not_ready = health.not_ready();
+            assert!(
+                matches!(not_ready.as_slice(), [(_, reason)] if reason.contains("still leader")),
+                "{not_ready:?}"
+            );
             let back = Instant::now();
-            hub.is(Mood::Fine);
+            hub.set_mode(Mode::Works);
             hub.renewal_after(back).await;
-            assert!(leadership.is_held());
-            eventually("all is well", || async { health.troubles().is_empty().then_some(()) }).await;
+            assert!(leadership.is_leader());
+            eventually("it is ready", || async { health.not_ready().is_empty().then_some(()) }).await;
             shutdown.finish().await;
         });
     }
 }
 
-/// On real time, by which the next try is planned.
 #[test]
-fn who_is_not_answered_once_asks_again_and_leads_on() {
+fn leader_survives_one_late_response() {
     on_real_time(async {
         let hub = Hub::new();
         let (leadership, shutdown, _health) = leader(&hub).await;
-        hub.is(Mood::Silent);
+        hub.set_mode(Mode::Hangs);
         let fine = async {
             tokio::time::sleep(Duration::from_secs(6)).await;
             let back = Instant::now();
-            hub.is(Mood::Fine);
+            hub.set_mode(Mode::Works);
             hub.renewal_after(back).await;
         };
         tokio::select! {
             () = fine => {}
-            () = leadership.lost() => panic!("it let go of a lease that is its own"),
+            () = leadership.lost() => panic!("it gave up a Lease that is its own"),
         }
         shutdown.finish().await;
     });
 }
 
 #[test]
-fn who_cannot_renew_stands_back_before_the_term_is_over_and_leads_again_when_it_can() {
-    for mood in [Mood::Refusing(500), Mood::Reset, Mood::Silent] {
+fn leader_that_cannot_renew_steps_down_before_its_lease_expires_and_leads_again_when_it_can() {
+    for mode in [Mode::Rejects(500), Mode::Resets, Mode::Hangs] {
         on_paused_time(async {
             let hub = Hub::new();
             let (leadership, shutdown, _health) = leader(&hub).await;
             hub.renewal_after(hub.last_renewal()).await;
-            hub.is(mood);
+            hub.set_mode(mode);
             let renewed = hub.last_renewal();
-            tokio::time::timeout(TERM, leadership.lost()).await.expect("it does not lead beyond its term");
+            tokio::time::timeout(LEASE_DURATION, leadership.lost())
+                .await
+                .expect("it is no leader beyond its term");
             let held = renewed.elapsed();
-            assert!(held <= TERM - Duration::from_secs(2), "too late for clocks that differ: {held:?}");
-            // The lease still has its name, which is not enough.
-            let early = tokio::time::timeout(Duration::from_secs(60), leadership.held()).await;
-            assert!(early.is_err(), "it leads by a term that is over");
-            hub.is(Mood::Fine);
-            tokio::time::timeout(Duration::from_secs(60), leadership.held()).await.expect("it leads again");
+            assert!(
+                held <= LEASE_DURATION - Duration::from_secs(2),
+                "too late for clocks that differ: {held:?}"
+            );
+            // The Lease still carries its identity, which is not enough.
+            let early = tokio::time::timeout(Duration::from_secs(60), leadership.acquired()).await;
+            assert!(early.is_err(), "leader by a term that is over");
+            hub.set_mode(Mode::Works);
+            tokio::time::timeout(Duration::from_secs(60), leadership.acquired())
+                .await
+                .expect("it is leader again");
             shutdown.finish().await;
         });
     }
 }
 
 #[test]
-fn who_stood_back_asks_again_soon_however_often_it_had_tried_to_renew() {
+fn former_leader_retries_soon_after_many_failed_renewals() {
     on_paused_time(async {
         let hub = Hub::new();
         let (leadership, shutdown, _health) = leader(&hub).await;
-        hub.is(Mood::Refusing(500));
+        hub.set_mode(Mode::Rejects(500));
         leadership.lost().await;
-        hub.is(Mood::Fine);
-        // The wait of a first failure, a second at the most, and five until the lease is renewed.
-        tokio::time::timeout(Duration::from_secs(7), leadership.held()).await.expect("it leads again soon");
+        hub.set_mode(Mode::Works);
+        // The delay of a first failure is at most a second, and the Lease is renewed every five.
+        tokio::time::timeout(Duration::from_secs(7), leadership.acquired())
+            .await
+            .expect("it is leader again soon");
         shutdown.finish().await;
     });
 }
 
 #[test]
-fn a_lease_that_is_gone_is_nobodys() {
+fn deleted_lease_ends_the_leadership() {
     on_paused_time(async {
         let hub = Hub::new();
         let (leadership, shutdown, _health) = leader(&hub).await;
-        hub.is(Mood::Refusing(404));
+        hub.set_mode(Mode::Rejects(404));
         let begun = Instant::now();
         leadership.lost().await;
-        assert!(begun.elapsed() < Duration::from_secs(6), "it asked on for {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(6), "it stayed leader for {:?}", begun.elapsed());
         shutdown.finish().await;
     });
 }

@@ -30,12 +30,12 @@ use super::decide::report::{Finding, WorkStatus};
 use super::decide::rules;
 use super::farewell::{Departures, Farewell};
 use super::hub::{Hub, Work, Written};
-use super::index::Index;
 use super::kinds::{Kinds, Lookups};
 use super::ledger::{self, Ledger, Ledgers};
 use super::piece::{Known, Order, Piece, Place, Target, pieces, standings};
 use super::spoke::{Address, Spoke};
 use super::trouble::{Failure, Hope, Trouble, trouble};
+use super::works::WorkIndex;
 use crate::Agent;
 
 /// How often a work is gone through in one visit, while kinds come up that its own definitions have brought.
@@ -68,43 +68,43 @@ pub(crate) enum Extent {
     All,
 }
 
-/// What a visit came to.
+/// How a reconcile ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) next: Next,
+    pub(crate) progress: Progress,
     /// Whether something was put back that somebody had changed.
     pub(crate) repaired: bool,
     /// The work as it was last written or read.
     pub(crate) work: Option<Box<Work>>,
 }
 
-/// What is to come.
+/// How far a work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// All is as it should be, or waits for a change.
+pub(crate) enum Progress {
+    /// Everything is as it should be, or waits for a change.
     Settled,
-    /// Something failed, and the hub was told; it is tried again.
-    Retry,
-    /// Objects are on their way out.
-    Wait,
-    /// The work has changed since.
-    Again,
+    /// Something failed and was reported to the hub; it is tried again.
+    Failed,
+    /// Objects are being deleted.
+    Deleting,
+    /// The work changed meanwhile: it is reconciled again.
+    Changed,
     /// There is no such work any more.
     Gone,
 }
 
-pub(crate) struct Visitor {
+pub(crate) struct WorkReconciler {
     pub(crate) agent: Agent,
     pub(crate) hub: Hub,
     pub(crate) spoke: Spoke,
     pub(crate) kinds: Kinds,
-    pub(crate) index: Arc<Mutex<Index>>,
+    pub(crate) index: Arc<Mutex<WorkIndex>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-impl Visitor {
-    /// Looks at a work.
-    pub(crate) async fn visit(
+impl WorkReconciler {
+    /// Reconciles a work.
+    pub(crate) async fn reconcile(
         &self,
         work: &Work,
         memory: &mut Memory,
@@ -117,7 +117,7 @@ impl Visitor {
         let work = match self.held(work).await? {
             Written::Now(work) => work,
             Written::Conflict => return self.anew(&work.name).await,
-            Written::Gone => return Ok(Outcome::only(Next::Gone)),
+            Written::Gone => return Ok(Outcome::only(Progress::Gone)),
         };
         let spec = match &work.spec {
             Ok(spec) => spec.clone(),
@@ -147,7 +147,8 @@ impl Visitor {
     async fn ledger(&self, work: &Work, memory: &mut Memory, extent: Extent) -> Result<Ledger, Failure> {
         if let Some(known) = memory.ledger.as_ref().filter(|known| known.is_of(work, &self.agent)) {
             let at = ledger::address(&work.name, &self.agent);
-            if extent == Extent::Changes && self.index.lock().is_unchanged(&at, Some(&known.revision)) {
+            if extent == Extent::Changes && self.index.lock().objects.is_unchanged(&at, Some(&known.revision))
+            {
                 return Ok(known.clone());
             }
         }
@@ -210,17 +211,17 @@ impl Visitor {
         }
         let worth_a_try = troubles.iter().any(|trouble| trouble.hope != Hope::Change);
         let next = if worth_a_try || !departures.troubles.is_empty() {
-            Next::Retry
+            Progress::Failed
         } else if departures.awaited.is_empty() {
-            Next::Settled
+            Progress::Settled
         } else {
-            Next::Wait
+            Progress::Deleting
         };
         let findings: Vec<Finding> = pieces.into_iter().map(Piece::finding).collect();
         let outcome =
             self.report(work, |status, generation, now| status.telling(&findings, generation, now)).await?;
         Ok(Outcome {
-            next: if outcome.next == Next::Settled { next } else { outcome.next },
+            progress: if outcome.progress == Progress::Settled { next } else { outcome.progress },
             repaired,
             ..outcome
         })
@@ -289,7 +290,7 @@ impl Visitor {
         let surplus = ledger.resources.iter().filter(|entry| !known.contains(&entry.id()));
         objects.extend(surplus.map(|entry| Address::new(&entry.id(), &entry.version)));
         objects.push(ledger::address(work, &self.agent));
-        self.index.lock().attend(&work.into(), objects);
+        self.index.lock().objects.set_objects(&work.into(), objects);
     }
 
     /// Reads what may have changed, and decides what is to be done.
@@ -310,7 +311,7 @@ impl Visitor {
                 let revision = known.revision.as_deref();
                 extent == Extent::Changes
                     && known.is_conclusive()
-                    && self.index.lock().is_unchanged(&target.at, revision)
+                    && self.index.lock().objects.is_unchanged(&target.at, revision)
             };
             match memory.objects.get(&target.at.id).filter(unchanged) {
                 Some(known) => piece.remember(known),
@@ -387,7 +388,7 @@ impl Visitor {
         let wanted = pieces.iter().filter_map(|piece| Some(&piece.target()?.at.id)).collect();
         let uids = pieces.iter().filter_map(Piece::uid).collect();
         let surplus = record::surplus(&ledger.resources, &wanted, &uids);
-        if is_new || self.index.lock().may_be_wanted_besides(work) {
+        if is_new || self.index.lock().objects.may_be_claimed_by_others(work) {
             return Ok(Departures::to_come(&surplus));
         }
         self.farewell(ledger).prune(&surplus).await
@@ -409,7 +410,7 @@ impl Visitor {
     /// Takes all away that was made for a work that is deleted, and lets the work go.
     async fn remove(&self, work: &Work, memory: &mut Memory) -> Result<Outcome, Failure> {
         if !work.is_held() {
-            return Ok(Outcome::only(Next::Settled));
+            return Ok(Outcome::only(Progress::Settled));
         }
         let said = self.report(Box::new(work.clone()), |status, generation, now| {
             if status
@@ -423,15 +424,15 @@ impl Visitor {
         });
         let said = said.await?;
         let work = match said {
-            Outcome { next: Next::Settled, work: Some(work), .. } => work,
+            Outcome { progress: Progress::Settled, work: Some(work), .. } => work,
             other => return Ok(other),
         };
         memory.objects.clear();
         memory.ledger = None;
         if let Some(ledger) = self.ledgers().read(&work.name).await? {
             self.attend(&work.name, &[], &ledger);
-            if self.index.lock().may_be_wanted_besides(&work.name) {
-                return Ok(Outcome { next: Next::Wait, repaired: false, work: Some(work) });
+            if self.index.lock().objects.may_be_claimed_by_others(&work.name) {
+                return Ok(Outcome { progress: Progress::Deleting, repaired: false, work: Some(work) });
             }
             let option = match &work.spec {
                 Ok(spec) => spec.delete_option.clone(),
@@ -448,7 +449,7 @@ impl Visitor {
             self.ledgers().close(&work.name, &ledger).await?;
         }
         match self.hub.hold(&work, false).await.map_err(|error| Failure::hub("releasing the work", error))? {
-            Written::Now(_) | Written::Gone => Ok(Outcome::only(Next::Gone)),
+            Written::Now(_) | Written::Gone => Ok(Outcome::only(Progress::Gone)),
             Written::Conflict => self.anew(&work.name).await,
         }
     }
@@ -459,12 +460,12 @@ impl Visitor {
         awaited.extend(departures.troubles.into_iter().map(|trouble| trouble.words));
         let since = work.deleted.unwrap_or_default();
         if self.clock.now().duration_since(since) < SWIFT {
-            return Ok(Outcome { next: Next::Wait, repaired: false, work: Some(work) });
+            return Ok(Outcome { progress: Progress::Deleting, repaired: false, work: Some(work) });
         }
         let said =
             self.report(work, |status, generation, now| status.deleting(&awaited, generation, now)).await?;
-        let next = if said.next == Next::Settled { Next::Wait } else { said.next };
-        Ok(Outcome { next, ..said })
+        let next = if said.progress == Progress::Settled { Progress::Deleting } else { said.progress };
+        Ok(Outcome { progress: next, ..said })
     }
 
     /// Somebody deletes the record of a work that is wanted: what was made goes with it, and all is made anew.
@@ -473,10 +474,10 @@ impl Visitor {
         self.attend(&work.name, &[], ledger);
         let departures = self.farewell(ledger).clear(&ledger.resources, None).await?;
         if !departures.are_over() {
-            return Ok(Outcome::only(Next::Wait));
+            return Ok(Outcome::only(Progress::Deleting));
         }
         self.ledgers().close(&work.name, ledger).await?;
-        Ok(Outcome::only(Next::Again))
+        Ok(Outcome::only(Progress::Changed))
     }
 
     /// Tells the hub why nothing can be done for a work.
@@ -484,8 +485,8 @@ impl Visitor {
         let said = self
             .report(Box::new(work.clone()), |status, generation, now| status.refusing(why, generation, now))
             .await?;
-        let next = if said.next == Next::Settled { Next::Retry } else { said.next };
-        Ok(Outcome { next, ..said })
+        let next = if said.progress == Progress::Settled { Progress::Failed } else { said.progress };
+        Ok(Outcome { progress: next, ..said })
     }
 
     /// Writes the status of a work where it says something new; on what the work says by now, as long as it asks for the
@@ -498,22 +499,26 @@ impl Visitor {
         for _ in 0..ATTEMPTS {
             let status = telling(&work.status, work.generation, whole_seconds(self.clock.now()));
             if status == work.status {
-                return Ok(Outcome { next: Next::Settled, repaired: false, work: Some(work) });
+                return Ok(Outcome { progress: Progress::Settled, repaired: false, work: Some(work) });
             }
             let told = self.hub.tell(&work, &status).await;
             match told.map_err(|error| Failure::hub("writing the status of the work", error))? {
                 Written::Now(work) => {
-                    return Ok(Outcome { next: Next::Settled, repaired: false, work: Some(work) });
+                    return Ok(Outcome { progress: Progress::Settled, repaired: false, work: Some(work) });
                 }
-                Written::Gone => return Ok(Outcome::only(Next::Gone)),
+                Written::Gone => return Ok(Outcome::only(Progress::Gone)),
                 Written::Conflict => {}
             }
             let now = self.hub.read(&work.name).await;
             match now.map_err(|error| Failure::hub("reading the work", error))? {
-                None => return Ok(Outcome::only(Next::Gone)),
+                None => return Ok(Outcome::only(Progress::Gone)),
                 Some(now) if now.asks_for_the_same_as(&work) => work = Box::new(now),
                 Some(now) => {
-                    return Ok(Outcome { next: Next::Again, repaired: false, work: Some(Box::new(now)) });
+                    return Ok(Outcome {
+                        progress: Progress::Changed,
+                        repaired: false,
+                        work: Some(Box::new(now)),
+                    });
                 }
             }
         }
@@ -524,8 +529,10 @@ impl Visitor {
     async fn anew(&self, name: &str) -> Result<Outcome, Failure> {
         let work = self.hub.read(name).await.map_err(|error| Failure::hub("reading the work", error))?;
         Ok(match work {
-            Some(work) => Outcome { next: Next::Again, repaired: false, work: Some(Box::new(work)) },
-            None => Outcome::only(Next::Gone),
+            Some(work) => {
+                Outcome { progress: Progress::Changed, repaired: false, work: Some(Box::new(work)) }
+            }
+            None => Outcome::only(Progress::Gone),
         })
     }
 
@@ -539,7 +546,7 @@ impl Visitor {
 }
 
 impl Outcome {
-    fn only(next: Next) -> Self {
-        Self { next, repaired: false, work: None }
+    fn only(progress: Progress) -> Self {
+        Self { progress, repaired: false, work: None }
     }
 }

@@ -1,0 +1,203 @@
+//! The controller over an index: watches, dirty keys, leader and standby, retries.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bellwether_runtime::{
+    Context, DirtyKeys, IndexedReconciler, Leadership, Next, ObjectName, Watch, Watches, run_indexed,
+};
+use bellwether_testkit::{Cluster, embedded, eventually, on_paused_time};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::{Fails, Recorder, configmap, context};
+
+/// The names of ConfigMaps.
+#[derive(Default)]
+struct Index {
+    names: BTreeSet<ObjectName>,
+    dirty: DirtyKeys<ObjectName>,
+    deadlines: Vec<ObjectName>,
+}
+
+#[derive(Clone, Default)]
+struct Controller {
+    index: Arc<Mutex<Index>>,
+    recorder: Recorder,
+}
+
+impl IndexedReconciler for Controller {
+    type Key = ObjectName;
+    type Error = Fails;
+    const NAME: &'static str = "indexed";
+    const CONCURRENCY: usize = 4;
+
+    fn take_dirty(&self) -> DirtyKeys<ObjectName> {
+        self.index.lock().dirty.take()
+    }
+
+    fn initial_keys(&self) -> Vec<ObjectName> {
+        self.index.lock().names.iter().cloned().collect()
+    }
+
+    fn on_deadline(&self, key: &ObjectName) {
+        self.index.lock().deadlines.push(key.clone());
+    }
+
+    async fn reconcile(&self, key: &ObjectName) -> Result<Next, Fails> {
+        self.recorder.record(&key.name).await
+    }
+}
+
+impl Controller {
+    fn run(&self, context: &Context) {
+        let configmaps = Watch::new(&context.client, Api::<ConfigMap>::all)
+            .on_apply(|index: &mut Index, object| {
+                let name = ObjectName::of(&object);
+                if &*name.name == "deadline" {
+                    index.dirty.set_deadline(name.clone(), Instant::now() + Duration::from_secs(30));
+                }
+                index.dirty.enqueue(name.clone());
+                index.names.insert(name);
+            })
+            .on_delete(|index, deleted| {
+                index.names.remove(&deleted.name);
+                index.dirty.forget(deleted.name);
+            });
+        let watches = Watches::new(Controller::NAME, context, self.index.clone()).with(configmaps);
+        context.shutdown.spawn(run_indexed(self.clone(), watches, context.clone()));
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.index.lock().names.iter().any(|known| &*known.name == name)
+    }
+}
+
+async fn fixture() -> (Cluster, String, Controller) {
+    let cluster = embedded::in_process().await;
+    let namespace = cluster.namespace().await;
+    (cluster, namespace, Controller::default())
+}
+
+#[test]
+fn every_key_is_reconciled_at_the_start_and_when_it_is_dirty() {
+    on_paused_time(async {
+        let (cluster, namespace, controller) = fixture().await;
+        configmap(&cluster, &namespace, "before").await;
+        let context = context(&cluster);
+        controller.run(&context);
+        controller.recorder.until("before", 1).await;
+        configmap(&cluster, &namespace, "after").await;
+        controller.recorder.until("after", 1).await;
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(controller.recorder.of("before").len(), 1, "nothing changed, and nothing was reconciled");
+        assert_eq!(context.health.not_ready(), []);
+        cluster.delete(format!("/api/v1/namespaces/{namespace}/configmaps/before")).await.expect(200);
+        eventually("the index follows", || async { (!controller.knows("before")).then_some(()) }).await;
+    });
+}
+
+#[test]
+fn reconcile_that_panics_or_hangs_is_counted_and_retried_with_backoff() {
+    on_paused_time(async {
+        let (cluster, namespace, controller) = fixture().await;
+        let context = context(&cluster);
+        controller.run(&context);
+        configmap(&cluster, &namespace, "panics").await;
+        controller.recorder.until("panics", 2).await;
+        let at = controller.recorder.of("panics");
+        assert!(at[1] - at[0] >= Duration::from_millis(375), "{:?}", at[1] - at[0]);
+        configmap(&cluster, &namespace, "hangs").await;
+        tokio::time::sleep(Controller::TIMEOUT + Duration::from_secs(1)).await;
+        controller.recorder.until("hangs", 2).await;
+        configmap(&cluster, &namespace, "fine").await;
+        controller.recorder.until("fine", 1).await;
+        let text = context.metrics.text();
+        for error in ["panic", "timeout"] {
+            let line = format!(
+                r#"bellwether_reconcile_errors_total{{cluster="hub",controller="indexed",error="{error}"}} 1"#
+            );
+            assert!(text.contains(&line), "{text}");
+        }
+    });
+}
+
+#[test]
+fn standby_keeps_its_index_and_reconciles_everything_when_it_becomes_leader() {
+    on_paused_time(async {
+        let (cluster, namespace, controller) = fixture().await;
+        let (lead, leadership) = Leadership::manual();
+        let context = Context { leadership, ..context(&cluster) };
+        controller.run(&context);
+        configmap(&cluster, &namespace, "waits").await;
+        configmap(&cluster, &namespace, "deadline").await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(controller.knows("waits"));
+        assert_eq!(controller.recorder.of("waits").len(), 0);
+        assert_eq!(controller.index.lock().deadlines.len(), 1, "deadlines pass on a standby too");
+        lead.send(true).unwrap();
+        controller.recorder.until("waits", 1).await;
+        lead.send(false).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        configmap(&cluster, &namespace, "too-late").await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(controller.recorder.of("too-late").len(), 0);
+        context.shutdown.finish().await;
+    });
+}
+
+#[test]
+fn former_leader_cuts_off_its_running_reconciles_and_a_shutdown_finishes_them() {
+    on_paused_time(async {
+        let (cluster, namespace, mut controller) = fixture().await;
+        controller.recorder.duration = Duration::from_secs(10);
+        let (lead, leadership) = Leadership::manual();
+        let context = Context { leadership, ..context(&cluster) };
+        controller.run(&context);
+        configmap(&cluster, &namespace, "running").await;
+        lead.send(true).unwrap();
+        controller.recorder.until("running", 1).await;
+        let finished = || controller.recorder.finished.load(Ordering::SeqCst);
+        let started = || controller.recorder.at.lock().values().map(Vec::len).sum::<usize>();
+        let cut_off = started() - finished();
+        lead.send(false).unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(cut_off > 0);
+        assert_eq!(started() - finished(), cut_off, "a process that is not leader writes nothing");
+        lead.send(true).unwrap();
+        controller.recorder.until("running", 2).await;
+        assert!(started() - finished() > cut_off);
+        context.shutdown.finish().await;
+        assert_eq!(started() - finished(), cut_off, "the shutdown waits for every reconcile that runs");
+    });
+}
+
+#[test]
+fn object_missing_from_a_later_list_counts_as_deleted() {
+    on_paused_time(async {
+        let (cluster, namespace, controller) = fixture().await;
+        let (client, cut) = crate::outages::interruptible(cluster.client());
+        let context = Context { client, ..context(&cluster) };
+        configmap(&cluster, &namespace, "kept").await;
+        configmap(&cluster, &namespace, "deleted").await;
+        controller.run(&context);
+        controller.recorder.until("deleted", 1).await;
+        // The server ends every watch after some minutes. This one cannot resume then: the next one begins with a list.
+        cut.interrupt();
+        tokio::time::sleep(Duration::from_secs(300)).await;
+        cluster.delete(format!("/api/v1/namespaces/{namespace}/configmaps/deleted")).await.expect(200);
+        cut.restore();
+        eventually("the deletion is noticed", || async { (!controller.knows("deleted")).then_some(()) })
+            .await;
+        assert!(controller.knows("kept"));
+        assert_eq!(controller.recorder.of("kept").len(), 2, "a list applies every object again");
+        let update = json!({"data": {"key": "value"}});
+        cluster.merge(format!("/api/v1/namespaces/{namespace}/configmaps/kept"), &update).await.expect(200);
+        controller.recorder.until("kept", 3).await;
+    });
+}
