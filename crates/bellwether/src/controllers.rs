@@ -8,7 +8,7 @@ use bellwether_heartbeat::addon::{Addons, MirrorTimeouts, Operators};
 use bellwether_heartbeat::checker;
 use bellwether_lifecycle::clusters::{self, ClusterSetBindings, ClusterSets, Clusters};
 use bellwether_lifecycle::placement::{self, Placements};
-use bellwether_lifecycle::{addon, install};
+use bellwether_lifecycle::{addon, install, run_addon_controllers};
 use bellwether_runtime::{Context, Reconciler as _, run};
 use clap::Args;
 
@@ -148,6 +148,14 @@ impl Selection {
 
     /// Starts the chosen of [`ON_THE_HUB`].
     pub(crate) fn start_on_the_hub(&self, context_of: impl Fn(Controller) -> Context) {
+        // With both there is one cache of the hub.
+        let together =
+            [Controller::AddonInstall, Controller::AddonLifecycle].iter().all(|one| self.0.contains(one));
+        if together {
+            let install = context_of(Controller::AddonInstall);
+            let lifecycle = context_of(Controller::AddonLifecycle);
+            spawn(lifecycle, |lifecycle| run_addon_controllers(install, lifecycle));
+        }
         for controller in &self.0 {
             let context = || context_of(*controller);
             match controller {
@@ -159,8 +167,8 @@ impl Selection {
                     spawn(context(), |context| run(ClusterSetBindings::new(&context), context));
                 }
                 Controller::Placement => spawn(context(), |context| run(Placements::new(&context), context)),
-                Controller::AddonInstall => spawn(context(), install::run),
-                Controller::AddonLifecycle => spawn(context(), addon::run),
+                Controller::AddonInstall if !together => spawn(context(), install::run),
+                Controller::AddonLifecycle if !together => spawn(context(), addon::run),
                 _ => {}
             }
         }

@@ -1,29 +1,35 @@
-//! Versions of an add-on: which there are, which is the default, and which of two comes later. A version is a name first;
-//! that most are numbers is what orders them (`spec/lifecycle.md`, A1, A4, A27).
+//! Versions of an add-on: which exist, which is the default, and which of two is later. A version is a name; versions that
+//! look like numbers are ordered by them (`spec/lifecycle.md`, A1, A4, A27).
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use bellwether_api::addon::{AddOnTemplate, vocabulary};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-/// How long a version may be: it becomes the value of a label.
-const LONGEST: usize = 63;
+/// How long the version of a template may be: it becomes the value of a label.
+const MAX_LABEL_BYTES: usize = 63;
 
-/// The name of a version.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Version(String);
+/// The name of a version; never empty. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(Arc<str>);
 
 impl Version {
-    /// Reads a name; nothing, if it could be no version.
-    pub fn read(text: &str) -> Option<Self> {
+    /// A version as a field has it; `None` where the field is empty. A user may request any name.
+    pub fn new(field: &str) -> Option<Self> {
+        (!field.is_empty()).then(|| Self(field.into()))
+    }
+
+    /// The version of a template; `None` where the text cannot be the value of a label.
+    pub fn of_template(text: &str) -> Option<Self> {
         let alphanumeric = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphanumeric());
         let inside = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
-        let fits = text.len() <= LONGEST && text.chars().all(inside);
+        let fits = text.len() <= MAX_LABEL_BYTES && text.chars().all(inside);
         (fits && alphanumeric(text.chars().next()) && alphanumeric(text.chars().next_back()))
-            .then(|| Self(text.to_owned()))
+            .then(|| Self(text.into()))
     }
 
     /// The name.
@@ -31,7 +37,7 @@ impl Version {
         &self.0
     }
 
-    /// The numbers in it, if it has the form of a semantic version: one to three numbers, perhaps after a `v`.
+    /// Its numbers, if it has the form of a semantic version: one to three numbers, optionally after a `v`.
     fn numbers(&self) -> Option<semver::Version> {
         numbers(&self.0)
     }
@@ -59,7 +65,7 @@ fn numbers(text: &str) -> Option<semver::Version> {
     semver::Version::parse(&format!("{core}{missing}{rest}")).ok()
 }
 
-/// By their numbers; versions without any come after all that have them, by name.
+/// Orders by numbers; versions without numbers come last, by name.
 fn in_order(one: &Version, other: &Version) -> Ordering {
     match (one.numbers(), other.numbers()) {
         (Some(one_numbers), Some(other_numbers)) => {
@@ -71,14 +77,14 @@ fn in_order(one: &Version, other: &Version) -> Ordering {
     }
 }
 
-/// The versions of an add-on, as its templates make them.
+/// The versions of an add-on, from its templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
-    /// The lowest first.
+    /// In ascending order.
     supported: Vec<Version>,
     default: Option<Version>,
-    /// The names of the templates, by version.
-    templates: BTreeMap<String, String>,
+    /// The name of the template of each version.
+    templates: BTreeMap<Version, String>,
     conflicts: Vec<Conflict>,
 }
 
@@ -87,85 +93,84 @@ pub struct Catalogue {
 pub struct Conflict {
     /// The version.
     pub version: Version,
-    /// The template that counts: the oldest.
-    pub counts: String,
-    /// Those that do not.
+    /// The template that is used: the oldest one.
+    pub used: String,
+    /// The others.
     pub ignored: Vec<String>,
 }
 
 impl Catalogue {
-    /// Of an add-on, from all templates that there are. A default that somebody asks for counts if there is such a version.
+    /// The versions of an add-on, from the templates of all add-ons. A requested default is used if such a version exists.
     pub fn of<'a>(
         addon: &str,
         templates: impl IntoIterator<Item = &'a AddOnTemplate>,
-        asked_default: Option<&str>,
+        requested_default: Option<&str>,
     ) -> Self {
-        let mut by_version: BTreeMap<String, Vec<(Option<Timestamp>, String)>> = BTreeMap::new();
+        let mut by_version: BTreeMap<Version, Vec<(Option<Timestamp>, String)>> = BTreeMap::new();
         for template in templates.into_iter().filter(|template| template.spec.addon_name == addon) {
             let Some(version) = version_of(template) else { continue };
             let created = template.metadata.creation_timestamp.as_ref().map(|time| time.0);
-            by_version.entry(version.0).or_default().push((created, template.name_any()));
+            by_version.entry(version).or_default().push((created, template.name_any()));
         }
         let mut catalogue = Self::default();
         for (version, mut candidates) in by_version {
             candidates.sort();
             let mut names = candidates.into_iter().map(|(_, name)| name);
-            let Some(counts) = names.next() else { continue };
+            let Some(used) = names.next() else { continue };
             let ignored: Vec<String> = names.collect();
-            let version = Version(version);
             if !ignored.is_empty() {
-                let counts = counts.clone();
-                catalogue.conflicts.push(Conflict { version: version.clone(), counts, ignored });
+                let used = used.clone();
+                catalogue.conflicts.push(Conflict { version: version.clone(), used, ignored });
             }
-            catalogue.templates.insert(version.0.clone(), counts);
+            catalogue.templates.insert(version.clone(), used);
             catalogue.supported.push(version);
         }
         catalogue.supported.sort_by(in_order);
-        catalogue.default = catalogue.choose_default(asked_default);
+        catalogue.default = catalogue.choose_default(requested_default);
         catalogue
     }
 
-    /// What is asked for, else the highest that is no pre-release, else the highest of all.
-    fn choose_default(&self, asked: Option<&str>) -> Option<Version> {
-        let asked = asked.and_then(|asked| self.supported.iter().find(|version| version.0 == asked));
+    /// The requested version, otherwise the highest release, otherwise the highest pre-release.
+    fn choose_default(&self, requested: Option<&str>) -> Option<Version> {
+        let requested =
+            requested.and_then(|name| self.supported.iter().find(|version| version.as_str() == name));
         let released = || self.supported.iter().rev().find(|version| !version.is_prerelease());
-        asked.or_else(released).or_else(|| self.supported.last()).cloned()
+        requested.or_else(released).or_else(|| self.supported.last()).cloned()
     }
 
-    /// The versions, the lowest first.
+    /// The versions in ascending order.
     pub fn supported(&self) -> &[Version] {
         &self.supported
     }
 
-    /// The version where nobody asks for one.
+    /// The version where none is requested.
     pub fn default_version(&self) -> Option<&Version> {
         self.default.as_ref()
     }
 
     /// The template of a version.
-    pub fn template(&self, version: &str) -> Option<&str> {
+    pub fn template(&self, version: &Version) -> Option<&str> {
         self.templates.get(version).map(String::as_str)
     }
 
-    /// Whether there is such a version.
-    pub fn supports(&self, version: &str) -> bool {
+    /// Whether such a version exists.
+    pub fn supports(&self, version: &Version) -> bool {
         self.templates.contains_key(version)
     }
 
-    /// Versions that several templates claim.
+    /// The versions of several templates.
     pub fn conflicts(&self) -> &[Conflict] {
         &self.conflicts
     }
 
-    /// Which of two versions comes first, also where there is no such version (any more); nothing, where that cannot be
-    /// told.
-    pub fn compare(&self, one: &str, other: &str) -> Option<Ordering> {
-        compare(self.supported.iter().map(Version::as_str), one, other)
+    /// Which of two versions is later, also of versions that do not exist (any more); `None` where they cannot be compared.
+    pub fn compare(&self, one: &Version, other: &Version) -> Option<Ordering> {
+        compare(self.supported.iter().map(Version::as_str), one.as_str(), other.as_str())
     }
 }
 
-/// Which of two versions comes first, by a list that has the lowest first, or else by their numbers; nothing, where that
-/// cannot be told.
+/// Which of two versions is later, by a list in ascending order, otherwise by their numbers; `None` where they cannot be
+/// compared.
 pub fn compare<'a>(supported: impl IntoIterator<Item = &'a str>, one: &str, other: &str) -> Option<Ordering> {
     let (mut first, mut second) = (None, None);
     for (place, name) in supported.into_iter().enumerate() {
@@ -178,10 +183,10 @@ pub fn compare<'a>(supported: impl IntoIterator<Item = &'a str>, one: &str, othe
     }
 }
 
-/// What a template says, or its label.
+/// The version of a template, in its spec or its label.
 fn version_of(template: &AddOnTemplate) -> Option<Version> {
     let label = || template.labels().get(vocabulary::VERSION_LABEL).map(String::as_str);
-    Version::read(template.spec.version.as_deref().or_else(label)?)
+    Version::of_template(template.spec.version.as_deref().or_else(label)?)
 }
 
 #[cfg(test)]
@@ -209,28 +214,32 @@ mod tests {
         Catalogue::of("hello", &templates, asked)
     }
 
+    fn version(name: &str) -> Version {
+        Version::new(name).unwrap()
+    }
+
     fn names(catalogue: &Catalogue) -> Vec<&str> {
         catalogue.supported().iter().map(Version::as_str).collect()
     }
 
     #[test]
-    fn a_version_is_what_a_label_can_hold() {
+    fn version_of_a_template_is_a_label_value() {
         for good in ["v1", "1.2.3", "v1.0.0-rc.1", "2024-05", "a_b.c", "x"] {
-            assert_eq!(Version::read(good).map(|version| version.0), Some(good.to_owned()));
+            assert_eq!(Version::of_template(good).as_ref().map(Version::as_str), Some(good));
         }
         for bad in ["", "-v1", "v1-", "v 1", "v1/2", "größer", "1+2", &"x".repeat(64)] {
-            assert_eq!(Version::read(bad), None, "{bad}");
+            assert_eq!(Version::of_template(bad), None, "{bad}");
         }
     }
 
     #[test]
-    fn versions_are_published_in_the_order_of_their_numbers_and_names_without_numbers_last() {
+    fn versions_are_ordered_by_number_and_names_without_numbers_come_last() {
         let found = catalogue(&["stable", "v10", "v9", "1.0.0-rc.1", "v1", "1.0.1", "edge", "v2.3"], None);
         assert_eq!(names(&found), ["1.0.0-rc.1", "v1", "1.0.1", "v2.3", "v9", "v10", "edge", "stable"]);
     }
 
     #[test]
-    fn the_default_is_the_highest_release_unless_somebody_asks_for_another() {
+    fn default_is_the_highest_release_unless_another_is_requested() {
         let rows: [(&[&str], Option<&str>, Option<&str>); 7] = [
             (&["v1", "v2", "v3-rc.1"], None, Some("v2")),
             (&["v1", "v2"], Some("v1"), Some("v1")),
@@ -247,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_versions_the_numbers_decide_also_where_there_is_no_such_version() {
+    fn versions_are_compared_by_number_also_where_they_do_not_exist() {
         use Ordering::{Equal, Greater, Less};
         let known = catalogue(&["v1", "v2", "edge", "stable"], None);
         let rows = [
@@ -265,12 +274,12 @@ mod tests {
             ("nightly", "v3", None),
         ];
         for (one, other, wanted) in rows {
-            assert_eq!(known.compare(one, other), wanted, "{one} {other}");
+            assert_eq!(known.compare(&version(one), &version(other)), wanted, "{one} {other}");
         }
     }
 
     #[test]
-    fn of_several_templates_for_one_version_the_oldest_counts_and_then_the_first_by_name() {
+    fn oldest_template_of_a_version_is_used_and_then_the_first_by_name() {
         let templates = [
             template("late", "hello", Some("v1"), "2024-05-02T10:00:00Z"),
             template("b", "hello", Some("v1"), "2024-05-01T10:00:00Z"),
@@ -278,14 +287,14 @@ mod tests {
             template("other", "another", Some("v9"), "2024-05-01T10:00:00Z"),
         ];
         let found = Catalogue::of("hello", &templates, None);
-        assert_eq!(found.template("v1"), Some("a"));
-        assert!(!found.supports("v9"), "it is another add-on's");
+        assert_eq!(found.template(&version("v1")), Some("a"));
+        assert!(!found.supports(&version("v9")), "it belongs to another add-on");
         let [conflict] = found.conflicts() else { panic!("{:?}", found.conflicts()) };
-        assert_eq!((conflict.counts.as_str(), conflict.ignored.len()), ("a", 2));
+        assert_eq!((conflict.used.as_str(), conflict.ignored.len()), ("a", 2));
     }
 
     #[test]
-    fn a_template_says_its_version_or_has_it_as_a_label() {
+    fn version_of_a_template_is_in_its_spec_or_its_label() {
         let mut labelled = template("labelled", "hello", None, "2024-05-01T10:00:00Z");
         labelled.labels_mut().insert(vocabulary::VERSION_LABEL.to_owned(), "v3".to_owned());
         let silent = template("silent", "hello", None, "2024-05-01T10:00:00Z");
@@ -295,7 +304,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_of_the_list_and_that_of_the_numbers_agree(
+        fn order_of_the_list_agrees_with_the_numbers(
             versions in proptest::collection::hash_set("v?[0-9]{1,2}(\\.[0-9]{1,2}){0,2}(-rc\\.[0-9])?|[a-z]{1,4}", 2..8),
         ) {
             let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
@@ -309,8 +318,8 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_odd_to_be_read(text in any::<String>()) {
-            let _ = Version::read(&text);
+        fn any_text_can_be_parsed(text in any::<String>()) {
+            let _ = Version::of_template(&text);
             let _ = numbers(&text);
         }
     }

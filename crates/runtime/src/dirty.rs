@@ -67,6 +67,12 @@ impl<K> DirtyKeys<K> {
         self.deadlines.push((key, None));
     }
 
+    /// Adds what another asked for.
+    pub fn append(&mut self, mut other: Self) {
+        self.changes.append(&mut other.changes);
+        self.deadlines.append(&mut other.deadlines);
+    }
+
     /// Takes everything that was asked for, and leaves nothing.
     #[must_use]
     pub fn take(&mut self) -> Self {

@@ -20,7 +20,7 @@ use crate::guard::{Failure, guarded};
 use crate::metrics::ControllerMetrics;
 use crate::reconciler::{Next, ReconcileError, Retry};
 use crate::timers::Timers;
-use crate::watches::Watches;
+use crate::watches::IndexSource;
 use crate::work_queue::{Lane, Outcome, WorkQueue};
 
 /// How many failures are logged as warnings in a minute. In an outage every key would have a line, again and again.
@@ -69,11 +69,7 @@ pub trait IndexedReconciler: Send + Sync + 'static {
 }
 
 /// Runs an indexed reconciler until the shutdown; a running reconcile is finished.
-pub async fn run_indexed<R, I>(reconciler: R, watches: Watches<I>, context: Context)
-where
-    R: IndexedReconciler,
-    I: Send + 'static,
-{
+pub async fn run_indexed<R: IndexedReconciler>(reconciler: R, source: impl IndexSource, context: Context) {
     let metrics = ControllerMetrics::new(&context.metrics, &context.cluster, R::NAME);
     metrics.set_leader(false);
     let controller = Controller {
@@ -88,7 +84,7 @@ where
         was_synced: false,
         context,
     };
-    controller.run(watches).await;
+    controller.run(source).await;
 }
 
 /// How a reconcile ended.
@@ -108,13 +104,13 @@ struct Controller<R: IndexedReconciler> {
 }
 
 impl<R: IndexedReconciler> Controller<R> {
-    async fn run<I: Send + 'static>(mut self, mut watches: Watches<I>) {
+    async fn run(mut self, mut source: impl IndexSource) {
         let mut shutdown = std::pin::pin!(self.context.shutdown.requested());
         let leadership = self.context.leadership.clone();
         loop {
             tokio::select! {
                 () = &mut shutdown => break,
-                () = watches.changed() => {}
+                () = source.changed() => {}
                 key = self.deadlines.next() => self.reconciler.on_deadline(&key),
                 () = self.queue.wait(), if self.is_leader => {}
                 Some(ended) = self.tasks.join_next_with_id() => self.conclude(ended),
@@ -122,7 +118,7 @@ impl<R: IndexedReconciler> Controller<R> {
                 () = leadership.lost(), if self.is_leader => self.set_leader(false),
             }
             self.take_dirty();
-            if watches.is_synced() && !std::mem::replace(&mut self.was_synced, true) {
+            if source.is_synced() && !std::mem::replace(&mut self.was_synced, true) {
                 self.enqueue_initial();
             }
             self.start();

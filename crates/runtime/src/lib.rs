@@ -42,5 +42,8 @@ pub use metrics::Metrics;
 pub use reconciler::{Next, ReconcileError, Reconciler, Retry, run};
 pub use shutdown::Shutdown;
 pub use timers::Timers;
-pub use watches::{Deleted, DynamicWatches, Listing, ObjectName, Origin, Watch, WatchHandle, Watches};
+pub use watches::{
+    Deleted, DynamicWatches, IndexSource, Listing, ObjectName, Origin, SharedWatches, Subscription, Watch,
+    WatchHandle, Watches,
+};
 pub use work_queue::Lane;

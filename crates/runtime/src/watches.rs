@@ -12,11 +12,12 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::client::notify_on_success;
 use crate::context::Context;
 use crate::health::{Component, describe_watch_error};
+use crate::shutdown::Shutdown;
 
 /// The namespace and the name of an object; the namespace is empty for cluster-scoped objects. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -205,8 +206,13 @@ impl<I: Send + 'static> Watches<I> {
         DynamicWatches { index: self.index.clone(), adder: self.adder.clone(), log: self.log() }
     }
 
-    /// Waits for the next change of the index. Cancel-safe.
-    pub(crate) async fn changed(&mut self) {
+    /// Shares the index with several controllers: one task polls the watches, and each controller subscribes.
+    pub fn share(self) -> SharedWatches<I> {
+        let (state, _) = watch::channel(SourceState { changes: 0, is_synced: false });
+        SharedWatches { watches: self, state }
+    }
+
+    async fn next_change(&mut self) {
         loop {
             tokio::select! {
                 Some(events) = self.added.recv() => self.streams.push(events),
@@ -222,13 +228,79 @@ impl<I: Send + 'static> Watches<I> {
         }
     }
 
-    /// Whether every watch has delivered its first list.
-    pub(crate) fn is_synced(&self) -> bool {
-        self.unsynced.is_empty()
-    }
-
     fn log(&self) -> LogContext {
         LogContext { controller: self.controller, cluster: self.cluster.clone() }
+    }
+}
+
+/// Where a controller learns that its index changed: its own [`Watches`], or a [`Subscription`] to shared ones.
+pub trait IndexSource: Send {
+    /// Waits for the next change of the index. Cancel-safe.
+    fn changed(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Whether every watch has delivered its first list.
+    fn is_synced(&self) -> bool;
+}
+
+impl<I: Send + 'static> IndexSource for Watches<I> {
+    async fn changed(&mut self) {
+        self.next_change().await;
+    }
+
+    fn is_synced(&self) -> bool {
+        self.unsynced.is_empty()
+    }
+}
+
+/// Watches that fill one index for several controllers.
+pub struct SharedWatches<I> {
+    watches: Watches<I>,
+    state: watch::Sender<SourceState>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SourceState {
+    changes: u64,
+    is_synced: bool,
+}
+
+/// The part of a controller in shared watches.
+#[derive(Clone, Debug)]
+pub struct Subscription(watch::Receiver<SourceState>);
+
+impl<I: Send + 'static> SharedWatches<I> {
+    /// Subscribes a controller.
+    pub fn subscribe(&self) -> Subscription {
+        Subscription(self.state.subscribe())
+    }
+
+    /// Polls the watches until the shutdown.
+    pub async fn run(mut self, shutdown: Shutdown) {
+        let mut requested = std::pin::pin!(shutdown.requested());
+        loop {
+            tokio::select! {
+                () = &mut requested => return,
+                () = self.watches.next_change() => {}
+            }
+            let is_synced = self.watches.is_synced();
+            self.state.send_modify(|state| {
+                state.changes = state.changes.wrapping_add(1);
+                state.is_synced = is_synced;
+            });
+        }
+    }
+}
+
+impl IndexSource for Subscription {
+    async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The watches have ended with the shutdown, which the controller sees too.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn is_synced(&self) -> bool {
+        self.0.borrow().is_synced
     }
 }
 

@@ -91,6 +91,11 @@ pub struct ManagedClusterAddOnStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_version: String,
 
+    /// `failure` says how the last change of the version failed, where that decides whether it is tried again. It is
+    /// absent while the version changes and after a success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<ChangeFailure>,
+
     /// `configReferences` lists the configuration objects that the applied manifests were rendered with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
@@ -101,6 +106,32 @@ pub struct ManagedClusterAddOnStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// How a change of the version failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeFailure {
+    /// `code` is `InvalidVersion` if no such version existed when it was requested, or `TimedOut` if the change took
+    /// longer than the `progressDeadline` of its rollout.
+    pub code: ChangeFailureCode,
+    /// `deadlineSeconds` is the deadline that a `TimedOut` change exceeded. A longer deadline gives it more time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0), extend("format" = "int64"))]
+    pub deadline_seconds: Option<u64>,
+}
+
+/// How a change of the version failed, as a stable code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ChangeFailureCode {
+    /// No such version existed when it was requested.
+    InvalidVersion,
+    /// The change took longer than its deadline.
+    TimedOut,
+    /// Any other value.
+    #[serde(other)]
+    #[schemars(skip)]
+    Other,
 }
 
 /// A configuration object and the content it had when manifests were rendered with it.

@@ -269,6 +269,10 @@ pub struct ProgressionCounts {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct WaitingClusters {
+    /// `reason` is the reason as a stable code: `Paused`, `InvalidStrategy`, `Stopped`, `EmptyMandatoryGroup`,
+    /// `OverriddenMandatoryGroup`, `EarlierGroup` or `ConcurrencyLimit`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     /// `for` is the reason, for people.
     #[serde(rename = "for")]
     pub for_: String,

@@ -7,9 +7,10 @@ use bellwether_api::addon::{
     ClusterManagementAddOn, ManagedClusterAddOn, PlacementStrategy, SuccessCriteria,
 };
 use bellwether_lifecycle::addon::decide::progress::reason;
-use bellwether_lifecycle::addon::world::state_of;
-use bellwether_lifecycle::install::{is_overridden, is_placed};
-use bellwether_lifecycle::rollout::{Counts, Member, Pace, Share, State, Strategy, is_stopped, plan};
+use bellwether_lifecycle::fields::{is_overridden, is_placed};
+use bellwether_lifecycle::hub::state_of;
+use bellwether_lifecycle::rollout::{Counts, Member, Pace, Share, State, Strategy, WaitReason, plan};
+use bellwether_lifecycle::version::Version;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use serde::Serialize;
@@ -125,7 +126,7 @@ impl From<Counts> for Tally {
             waiting: counts.waiting,
             failed: counts.failed,
             timed_out: counts.timed_out,
-            overridden: counts.apart,
+            overridden: counts.overridden,
         }
     }
 }
@@ -218,7 +219,8 @@ fn placed(picture: &Picture, reach: Reach<'_>, now: Timestamp) -> Placed {
     let waiting = waiting(&picture.addon, &reach, &members);
     // Failures that are tolerated hold nobody.
     let planned = plan(&strategy, &members, Share::Percent(100), now);
-    let stopped = strategy.is_err() || planned.waiting.iter().any(|waiting| is_stopped(&waiting.what));
+    let stopped = strategy.is_err()
+        || planned.waiting.iter().any(|waiting| matches!(waiting.reason, WaitReason::Stopped { .. }));
     Placed {
         stage: stage(&total, &strategy, stopped, reach.doubt.as_deref()),
         strategy: pace(reach.placement),
@@ -244,12 +246,12 @@ pub(super) fn state(
 ) -> State {
     let Some(instance) = instance else { return State::Waiting };
     if !is_placed(instance) || is_overridden(instance) {
-        return State::Apart;
+        return State::Overridden;
     }
     let conditions = instance.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let waits = find(conditions, CONFIGURED)
         .is_some_and(|said| said.status == "False" && said.reason == reason::WAITING);
-    state_of(instance, Some(version), !waits, criteria)
+    state_of(instance, Version::new(version).as_ref(), !waits, criteria)
 }
 
 fn stage(tally: &Tally, strategy: &Result<Strategy, String>, stopped: bool, doubt: Option<&str>) -> Stage {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use bellwether_api::addon::vocabulary::{PROGRESSING, UNKNOWN_VERSION};
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
-use bellwether_lifecycle::install::{is_overridden, is_placed};
+use bellwether_lifecycle::fields::{is_overridden, is_placed};
 use bellwether_lifecycle::version::compare;
 use kube::ResourceExt as _;
 

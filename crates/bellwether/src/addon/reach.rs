@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use bellwether_api::addon::vocabulary::INSTALLED_BY;
 use bellwether_api::addon::{ClusterManagementAddOn, PlacementStrategy};
-use bellwether_lifecycle::install::decide::{Assignment, Choice, assigned};
+use bellwether_lifecycle::assignment::{Assignment, Certainty, Selection, assign};
+use bellwether_lifecycle::fields::is_installed_for;
 use bellwether_lifecycle::placement::DecidedCluster;
 use kube::ResourceExt as _;
 
@@ -61,13 +62,20 @@ pub(super) fn version(addon: &ClusterManagementAddOn, placement: &PlacementStrat
 /// What each placement of an add-on reaches, in their order.
 pub(super) fn reach(picture: &Picture) -> Vec<Reach<'_>> {
     let strategy = &picture.addon.spec.install_strategy;
-    let choices: Vec<Choice> = picture.chosen.iter().map(choice).collect();
-    let assigned: BTreeMap<&str, Assignment<'_>> = assigned(strategy, &choices);
+    let selections: Vec<Selection> = strategy
+        .placements
+        .iter()
+        .zip(&picture.chosen)
+        .map(|(one, chosen)| selection(picture, one, chosen))
+        .collect();
+    let assigned: BTreeMap<&str, Assignment<'_>> = assign(strategy, &selections);
     let made_for = |cluster: &str| picture.instances.get(cluster)?.annotations().get(INSTALLED_BY).cloned();
     // A cluster that a placement might still take goes by the one that it was made for, until that is settled.
     let goes_by = |cluster: &str, here: &str| match assigned.get(cluster) {
-        Some(Assignment::Certain(placement)) => name(placement),
-        Some(Assignment::Open) => made_for(cluster).unwrap_or_else(|| here.to_owned()),
+        Some(Assignment { certainty: Certainty::Unsettled, .. }) => {
+            made_for(cluster).unwrap_or_else(|| here.to_owned())
+        }
+        Some(Assignment { placement, .. }) => name(placement),
         None => here.to_owned(),
     };
     let one = |placement: &'_ PlacementStrategy, chosen: &Chosen| {
@@ -93,11 +101,15 @@ pub(super) fn reach(picture: &Picture) -> Vec<Reach<'_>> {
         .collect()
 }
 
-fn choice(chosen: &Chosen) -> Choice {
+fn selection(picture: &Picture, placement: &PlacementStrategy, chosen: &Chosen) -> Selection {
     match chosen {
-        Chosen::These(clusters) => Choice::Complete(clusters.iter().map(|one| one.cluster.clone()).collect()),
-        Chosen::Missing => Choice::Missing,
-        Chosen::Unknown(_) => Choice::Unsettled,
+        Chosen::These(clusters) => Selection::Settled(clusters.clone()),
+        Chosen::Missing => {
+            let placement = name(placement);
+            let its_own = picture.instances.iter().filter(|(_, object)| is_installed_for(object, &placement));
+            Selection::Missing { created_for: its_own.map(|(cluster, _)| cluster.clone()).collect() }
+        }
+        Chosen::Unknown(why) => Selection::Unsettled { last: Vec::new(), why: why.clone() },
     }
 }
 

@@ -4,7 +4,7 @@ use bellwether_api::addon::ManagedClusterAddOn;
 use bellwether_api::addon::vocabulary::{AVAILABLE, CONFIGURED, DEGRADED, INSTALLED_BY, PROGRESSING};
 use bellwether_lifecycle::addon::decide::available::reason as up;
 use bellwether_lifecycle::addon::decide::progress::reason as progress;
-use bellwether_lifecycle::install::{is_overridden, version_managers};
+use bellwether_lifecycle::fields::{is_overridden, version_managers};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;

@@ -295,7 +295,7 @@ mod tests {
         let mut global =
             placed("global", Stage::Blocked, &[("canary", tally(0, 0, 0, 1)), ("", tally(0, 0, 14, 0))]);
         global.waiting = vec![Waiting {
-            for_: "it has stopped, because 1 failed where 0 may: a".into(),
+            for_: "the rollout stopped: 1 failed, 0 may: a".into(),
             count: 14,
             clusters: ["b", "c", "d", "e"].map(String::from).to_vec(),
         }];
@@ -315,7 +315,7 @@ mod tests {
             "default/global  1       v2       14     0     0            14       0       0",
             "default/canary  0       v2       1      1     0            0        0       0          Completed",
             "",
-            "default/global: b, c, d and 11 more wait: it has stopped, because 1 failed where 0 may: a",
+            "default/global: b, c, d and 11 more wait: the rollout stopped: 1 failed, 0 may: a",
             "default/global: a failed: could not upgrade to version v2: no",
             "default/global: z goes by default/canary",
         ];

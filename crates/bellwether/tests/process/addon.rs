@@ -352,9 +352,10 @@ async fn who_is_paused_waits_and_goes_on_when_resumed() {
     assert!(done.contains("default/global-placement is paused; it changes after"), "{done}");
     let words = fleet.does_not(&["rollout", HELLO, "--watch", "--timeout", "2s"], 3);
     assert!(words.starts_with("the rollout of helloworld is not finished after 2s"), "{words}");
-    let waiting = ["spoke-2", "spoke-3"].map(|spoke| format!("{spoke} v2 v1 - Waiting it is paused"));
+    let waiting =
+        ["spoke-2", "spoke-3"].map(|spoke| format!("{spoke} v2 v1 - Waiting the rollout is paused"));
     assert_eq!(fleet.status()[1..], waiting);
-    assert!(fleet.does(&["rollout", HELLO]).contains("spoke-2, spoke-3 wait: it is paused"));
+    assert!(fleet.does(&["rollout", HELLO]).contains("spoke-2, spoke-3 wait: the rollout is paused"));
 
     let watching = Running::start(&mut fleet.command(&["rollout", HELLO, "--watch"]));
     assert_eq!(watching.line(), "default/global-placement v2: 0 of 2 clusters done, 2 waiting; Paused");

@@ -1,13 +1,16 @@
-//! An add-on on its clusters: how far each is, what it waits for, and what is to be done.
+//! An add-on on its clusters: how far each cluster is, what it waits for, and what has to be written.
 //!
-//! `decide` has the tables; `world` is what the watches have shown and what follows from it; `controller`
-//! watches, `reconcile` writes; `summary` is the add-on as a whole.
+//! `decide` has the tables, `judge` applies them to the hub cache, `reconcile` makes the requests, `summary` is the status
+//! of a ClusterManagementAddOn.
 
 mod controller;
 pub mod decide;
+mod judge;
 mod reconcile;
 mod summary;
 
-pub mod world;
+pub use controller::run;
+pub(crate) use reconcile::Lifecycle;
 
-pub use controller::{NAME, run};
+/// The name of the controller, in logs, health and metrics, and as an identity.
+pub const NAME: &str = "addon-lifecycle-controller";

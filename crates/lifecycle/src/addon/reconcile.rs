@@ -1,7 +1,6 @@
 //! One reconcile: the world judges, what differs is written, and the world judges again with the responses, until nothing
 //! is left to do. What was judged is written only if the object is still the one that was judged.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,39 +18,19 @@ use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::controller::{NAME, PLAN_DEBOUNCE, SUMMARY_DEBOUNCE};
+use super::NAME;
+use super::judge::{Judgement, WorkWrite};
 use super::summary::summary;
-use super::world::{Judgement, Key, Work, WorkWrite, World};
+use crate::hub::{AddonKey, AddonTask, HubCache, User, Work};
 
 /// How often the world judges in one reconcile.
 const MAX_JUDGEMENTS: usize = 6;
 /// How long the reason may be for which a ManifestWork was rejected.
 const MAX_REJECTION_BYTES: usize = 1024;
 
-/// What is reconciled.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum LifecycleKey {
-    /// The rollout plans of an add-on.
-    Plan(Arc<str>),
-    /// An add-on on a cluster.
-    Addon(Key),
-    /// The status of a ClusterManagementAddOn.
-    Summary(Arc<str>),
-}
-
-impl fmt::Display for LifecycleKey {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plan(addon) => write!(formatter, "rollout plan of {addon}"),
-            Self::Addon(key) => write!(formatter, "ManagedClusterAddOn {key}"),
-            Self::Summary(addon) => write!(formatter, "ClusterManagementAddOn {addon}"),
-        }
-    }
-}
-
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LifecycleError {
+pub(crate) enum LifecycleError {
     #[error("{doing}: {source}")]
     Api { doing: String, source: Box<kube::Error> },
     /// It is not what was judged; the watch delivers what it is now.
@@ -81,51 +60,39 @@ impl ReconcileError for LifecycleError {
     }
 }
 
-pub(super) struct Lifecycle {
+pub(crate) struct Lifecycle {
     client: Client,
     clock: Arc<dyn Clock>,
-    world: Arc<Mutex<World>>,
+    cache: Arc<Mutex<HubCache>>,
 }
 
 impl IndexedReconciler for Lifecycle {
-    type Key = LifecycleKey;
+    type Key = AddonTask;
     type Error = LifecycleError;
     const NAME: &'static str = NAME;
     const CONCURRENCY: usize = 32;
     const RETRY: BackoffPolicy =
         BackoffPolicy { initial: Duration::from_millis(100), max: Duration::from_secs(30) };
 
-    fn lane(key: &LifecycleKey) -> Lane {
-        match key {
-            LifecycleKey::Plan(_) => Lane::Batch,
-            LifecycleKey::Addon(_) | LifecycleKey::Summary(_) => Lane::Object,
-        }
+    fn lane(task: &AddonTask) -> Lane {
+        task.lane()
     }
 
-    fn take_dirty(&self) -> DirtyKeys<LifecycleKey> {
-        let stir = self.world.lock().stirred();
-        let mut dirty = DirtyKeys::default();
-        stir.keys.into_iter().for_each(|key| dirty.enqueue(LifecycleKey::Addon(key)));
-        stir.addons
-            .into_iter()
-            .for_each(|addon| dirty.enqueue_after(LifecycleKey::Plan(addon), PLAN_DEBOUNCE));
-        stir.summaries
-            .into_iter()
-            .for_each(|addon| dirty.enqueue_after(LifecycleKey::Summary(addon), SUMMARY_DEBOUNCE));
-        dirty
+    fn take_dirty(&self) -> DirtyKeys<AddonTask> {
+        self.cache.lock().take_dirty(User::Lifecycle)
     }
 
-    fn initial_keys(&self) -> Vec<LifecycleKey> {
-        let all = self.world.lock().all();
-        let plans = all.addons.into_iter().map(LifecycleKey::Plan);
-        plans.chain(all.keys.into_iter().map(LifecycleKey::Addon)).collect()
+    fn initial_keys(&self) -> Vec<AddonTask> {
+        let cache = self.cache.lock();
+        let plans = cache.all_addons().into_iter().map(AddonTask::Plan);
+        plans.chain(cache.all_keys().into_iter().map(AddonTask::Addon)).collect()
     }
 
-    async fn reconcile(&self, key: &LifecycleKey) -> Result<Next, LifecycleError> {
+    async fn reconcile(&self, key: &AddonTask) -> Result<Next, LifecycleError> {
         let next = match key {
-            LifecycleKey::Plan(addon) => self.world.lock().plan(addon, self.clock.now()),
-            LifecycleKey::Addon(key) => self.reconcile_addon(key).await?,
-            LifecycleKey::Summary(addon) => {
+            AddonTask::Plan(addon) => self.cache.lock().plan(addon, self.clock.now()),
+            AddonTask::Addon(key) => self.reconcile_addon(key).await?,
+            AddonTask::Summary(addon) => {
                 self.write_summary(addon).await?;
                 None
             }
@@ -140,44 +107,44 @@ impl IndexedReconciler for Lifecycle {
 /// Marks the beginning of a change as answered, also where the reconcile is cut off: what was written then is reported by
 /// the watch.
 struct Beginning<'a> {
-    world: &'a Mutex<World>,
-    key: &'a Key,
+    cache: &'a Mutex<HubCache>,
+    key: &'a AddonKey,
 }
 
 impl Drop for Beginning<'_> {
     fn drop(&mut self) {
-        self.world.lock().began(self.key);
+        self.cache.lock().clear_starting(self.key);
     }
 }
 
 impl Lifecycle {
-    pub(super) fn new(context: &Context, world: Arc<Mutex<World>>) -> Self {
-        Self { client: context.client.clone(), clock: context.clock.clone(), world }
+    pub(crate) fn new(context: &Context, cache: Arc<Mutex<HubCache>>) -> Self {
+        Self { client: context.client.clone(), clock: context.clock.clone(), cache }
     }
 
     /// Reconciles an add-on on a cluster, and returns when time alone changes the result.
-    async fn reconcile_addon(&self, key: &Key) -> Result<Option<Timestamp>, LifecycleError> {
+    async fn reconcile_addon(&self, key: &AddonKey) -> Result<Option<Timestamp>, LifecycleError> {
         for _ in 0..MAX_JUDGEMENTS {
             let now = self.clock.now();
             let judgement = {
-                let mut world = self.world.lock();
-                let Some(judgement) = world.judge(key, now) else { return Ok(None) };
+                let mut cache = self.cache.lock();
+                let Some(judgement) = cache.judge(key, now) else { return Ok(None) };
                 if judgement.begins {
                     // From here on it counts as one that changes, also for a plan before the response.
-                    world.begins(key, now);
+                    cache.set_starting(key, now);
                 }
                 judgement
             };
             if judgement.is_settled() {
                 return Ok(judgement.next);
             }
-            let _beginning = Beginning { world: &self.world, key };
+            let _beginning = Beginning { cache: &self.cache, key };
             self.carry_out(key, judgement).await?;
         }
         Err(LifecycleError::Undone)
     }
 
-    async fn carry_out(&self, key: &Key, judgement: Judgement) -> Result<(), LifecycleError> {
+    async fn carry_out(&self, key: &AddonKey, judgement: Judgement) -> Result<(), LifecycleError> {
         let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), &key.cluster);
         let mut version = judgement.object.resource_version();
         if let Some(finalizers) = &judgement.finalizers {
@@ -185,7 +152,7 @@ impl Lifecycle {
             let written = addons.patch(&key.addon, &by_us(), &Patch::Merge(patch)).await;
             let written = written.map_err(|error| failed("writing the finalizers of", key, error))?;
             version = written.resource_version();
-            self.take_in(written, World::observe);
+            self.take_in(written, HubCache::apply_addon);
             if judgement.object.metadata.deletion_timestamp.is_some() {
                 return Ok(());
             }
@@ -194,7 +161,7 @@ impl Lifecycle {
             let patch = json!({"metadata": {"resourceVersion": version}, "status": whole(status)});
             let written = addons.patch_status(&key.addon, &by_us(), &Patch::Merge(patch)).await;
             let written = written.map_err(|error| failed("writing the status of", key, error))?;
-            self.take_in(written, World::observe);
+            self.take_in(written, HubCache::apply_addon);
             if judgement.begins {
                 // The works are made from what the status says now.
                 return Ok(());
@@ -206,15 +173,15 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// What a write was answered with. Where it is gone by now, it stays gone.
-    fn take_in<K: Resource>(&self, written: K, take_in: impl FnOnce(&mut World, K)) {
-        let mut world = self.world.lock();
-        if !world.is_gone(&written) {
-            take_in(&mut world, written);
+    /// Applies the object of a response to the cache, unless it was deleted meanwhile.
+    fn take_in<K: Resource>(&self, written: K, apply: impl FnOnce(&mut HubCache, K)) {
+        let mut cache = self.cache.lock();
+        if !cache.was_deleted(&written) {
+            apply(&mut cache, written);
         }
     }
 
-    async fn write(&self, key: &Key, write: WorkWrite) -> Result<(), LifecycleError> {
+    async fn write(&self, key: &AddonKey, write: WorkWrite) -> Result<(), LifecycleError> {
         let works: Api<ManifestWork> = Api::namespaced(self.client.clone(), &key.cluster);
         let name = write.name();
         let known = match &write {
@@ -258,7 +225,7 @@ impl Lifecycle {
                 };
                 match going {
                     Some(going) => self.deployed(key, &name, going),
-                    None => self.world.lock().vanish(&key.cluster, &name, &uid),
+                    None => self.cache.lock().delete_work_with_uid(&key.cluster, &name, &uid),
                 }
                 return Ok(());
             }
@@ -275,18 +242,18 @@ impl Lifecycle {
             }
             Err(kube::Error::Api(status)) if is_refusal(status.code) => {
                 let why = format!("work {name} was refused: {}", status.message);
-                self.world.lock().refuse(key, Some(shorten(&why, MAX_REJECTION_BYTES)));
+                self.cache.lock().set_rejected(key, Some(shorten(&why, MAX_REJECTION_BYTES)));
                 return Err(failed("writing a work of", key, kube::Error::Api(status)));
             }
             written => written.map_err(|error| failed("writing a work of", key, error))?,
         };
-        self.world.lock().refuse(key, None);
+        self.cache.lock().set_rejected(key, None);
         self.deployed(key, &name, written);
         Ok(())
     }
 
-    fn deployed(&self, key: &Key, name: &str, work: ManifestWork) {
-        self.take_in(work, |world, work| world.deploy(&key.cluster, name, Work::of(&work)));
+    fn deployed(&self, key: &AddonKey, name: &str, work: ManifestWork) {
+        self.take_in(work, |cache, work| cache.apply_work(&key.cluster, name, Work::of(&work)));
     }
 
     /// A work that was to be made is there, and was not known. One that has lost its label is not watched, and has to be
@@ -294,7 +261,7 @@ impl Lifecycle {
     /// gone.
     async fn came_upon(
         &self,
-        key: &Key,
+        key: &AddonKey,
         works: &Api<ManifestWork>,
         name: &str,
     ) -> Result<(), LifecycleError> {
@@ -302,14 +269,14 @@ impl Lifecycle {
         if found.labels().contains_key(NAME_LABEL) || found.metadata.deletion_timestamp.is_some() {
             return Err(LifecycleError::Outdated(format!("work {name} of {key}")));
         }
-        self.world.lock().deploy(&key.cluster, name, Work::of(&found));
+        self.cache.lock().apply_work(&key.cluster, name, Work::of(&found));
         Ok(())
     }
 
     /// A work is another than the one that was judged, or gone; it may be one that is not watched.
     async fn look_again(
         &self,
-        key: &Key,
+        key: &AddonKey,
         works: &Api<ManifestWork>,
         name: &str,
         uid: &str,
@@ -317,7 +284,7 @@ impl Lifecycle {
         let found = works.get_opt(name).await.map_err(|error| failed("reading a work of", key, error))?;
         match found {
             Some(found) if found.metadata.uid.as_deref() == Some(uid) => self.deployed(key, name, found),
-            _ => self.world.lock().vanish(&key.cluster, name, uid),
+            _ => self.cache.lock().delete_work_with_uid(&key.cluster, name, uid),
         }
         Ok(())
     }
@@ -325,7 +292,7 @@ impl Lifecycle {
     /// Writes the status of a ClusterManagementAddOn, where it changed.
     async fn write_summary(&self, addon: &str) -> Result<(), LifecycleError> {
         let now = self.clock.now();
-        let Some((version, status)) = summary(&self.world.lock(), addon, now) else { return Ok(()) };
+        let Some((version, status)) = summary(&self.cache.lock(), addon, now) else { return Ok(()) };
         let managements: Api<ClusterManagementAddOn> = Api::all(self.client.clone());
         let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
         let written = managements.patch_status(addon, &by_us(), &Patch::Merge(patch)).await;
@@ -338,7 +305,7 @@ impl Lifecycle {
                 source: Box::new(source),
             },
         })?;
-        self.take_in(written, World::manage);
+        self.take_in(written, HubCache::apply_management);
         Ok(())
     }
 }
@@ -354,7 +321,7 @@ fn by_us() -> PatchParams {
 
 /// A status with its empty fields as `null`, so that a merge takes away what was there.
 fn whole(status: &ManagedClusterAddOnStatus) -> Value {
-    let mut whole = json!({"installVersion": null, "currentVersion": null, "lastVersion": null, "configReferences": null});
+    let mut whole = json!({"installVersion": null, "currentVersion": null, "lastVersion": null, "failure": null, "configReferences": null});
     if let (Value::Object(whole), Value::Object(said)) = (&mut whole, json!(status)) {
         whole.extend(said);
     }
@@ -371,7 +338,7 @@ fn whole_option(option: Option<&DeleteOption>) -> Value {
     whole
 }
 
-fn failed(doing: &str, key: &Key, source: kube::Error) -> LifecycleError {
+fn failed(doing: &str, key: &AddonKey, source: kube::Error) -> LifecycleError {
     match source {
         kube::Error::Api(status)
             if status.is_conflict() || status.is_not_found() || status.is_already_exists() =>

@@ -10,8 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
-use super::world::{Rollout, World};
+use crate::hub::{HubCache, Rollout};
 use crate::rollout::{Counts, Waiting};
+use crate::standing::resolve;
 use crate::version::{Catalogue, Version};
 
 /// How many clusters are named that wait for the same thing.
@@ -23,11 +24,11 @@ const LONGEST: usize = 1024;
 
 /// The status of an add-on as a whole as it should be, with the resourceVersion that it is judged by; nothing, where it
 /// already is so.
-pub(super) fn summary(world: &World, addon: &str, now: Timestamp) -> Option<(Option<String>, Value)> {
-    let (object, catalogue) = world.management(addon)?;
+pub(super) fn summary(cache: &HubCache, addon: &str, now: Timestamp) -> Option<(Option<String>, Value)> {
+    let management = cache.management(addon)?;
+    let (object, catalogue) = (&management.object, &management.catalogue);
     let before = object.status.clone().unwrap_or_default();
-    let placements = &object.spec.install_strategy.placements;
-    let progressions: Vec<InstallProgression> = world
+    let progressions: Vec<InstallProgression> = cache
         .rollouts_of(addon)
         .iter()
         .map(|rollout| {
@@ -36,13 +37,8 @@ pub(super) fn summary(world: &World, addon: &str, now: Timestamp) -> Option<(Opt
                 .install_progressions
                 .iter()
                 .find(|one| *one.namespace == **namespace && *one.name == **name);
-            let asked = placements.iter().find(|one| *one.namespace == **namespace && *one.name == **name);
-            let asked =
-                asked.and_then(|one| one.addon_template.as_ref()).map(|one| one.install_version.as_str());
-            let version = match asked.unwrap_or_default() {
-                "" => catalogue.default_version().map(Version::as_str).unwrap_or_default(),
-                asked => asked,
-            };
+            let version =
+                resolve(rollout.request.version.as_ref(), catalogue).map(Version::as_str).unwrap_or_default();
             progression(rollout, version, held, now)
         })
         .collect();
@@ -98,21 +94,21 @@ fn word(rollout: &Rollout, counts: &Counts) -> (Status, &'static str, String) {
             format!("which clusters are chosen is not known: {why}"),
         );
     }
-    let Counts { selected, waiting, changing, done, failed, timed_out, apart } = *counts;
-    let total = selected - apart;
+    let Counts { selected, waiting, changing, done, failed, timed_out, overridden } = *counts;
+    let total = selected - overridden;
     let mut message = format!("{done} of {total} clusters have it");
     let parts = [
         (changing, "change"),
         (waiting, "wait"),
         (failed, "failed"),
         (timed_out, "took too long"),
-        (apart, "go by a version that a person has set"),
+        (overridden, "have a version that a user has set"),
     ];
     for (count, verb) in parts.into_iter().filter(|(count, _)| *count > 0) {
         message.push_str(&format!(", {count} {verb}"));
     }
     if let Some(first) = rollout.plan.waiting.first() {
-        message.push_str(&format!("; waiting: {}", first.in_words()));
+        message.push_str(&format!("; waiting: {}", first));
     }
     message.push('.');
     match (changing + waiting, failed + timed_out) {
@@ -132,13 +128,14 @@ fn counted(counts: &Counts) -> ProgressionCounts {
         succeeded: number(counts.done),
         failed: number(counts.failed),
         timed_out: number(counts.timed_out),
-        overridden: number(counts.apart),
+        overridden: number(counts.overridden),
     }
 }
 
 fn waiting(waiting: &Waiting) -> WaitingClusters {
     WaitingClusters {
-        for_: waiting.in_words(),
+        reason: waiting.reason.code().to_owned(),
+        for_: waiting.to_string(),
         count: u32::try_from(waiting.clusters.len()).unwrap_or(u32::MAX),
         clusters: waiting.clusters.iter().take(NAMED).cloned().collect(),
     }
@@ -156,12 +153,7 @@ fn conditions(
         [] => drop(set.remove(&conflict)),
         conflicts => {
             let said = conflicts.iter().map(|one| {
-                format!(
-                    "{} is of template {}, and not of {}",
-                    one.version,
-                    one.counts,
-                    one.ignored.join(", ")
-                )
+                format!("{} is of template {}, and not of {}", one.version, one.used, one.ignored.join(", "))
             });
             let message = shorten(&said.collect::<Vec<_>>().join("; "), LONGEST);
             let desired = Desired::new(conflict, Status::True, Reason::constant("SeveralTemplates"), message);

@@ -18,10 +18,12 @@ mod error;
 mod leases;
 pub(crate) mod members;
 pub(crate) mod mirror;
+pub(crate) mod reachability;
 mod sets;
 
 pub use controller::Clusters;
 pub use error::ClusterError;
+pub use reachability::{ClusterState, Reachability};
 pub use sets::{ClusterSetBindings, ClusterSets};
 
 /// The name of [`Clusters`], in logs, metrics and health, and as an identity.

@@ -1,179 +1,141 @@
 //! Which clusters have an add-on, and what each asks for (`spec/lifecycle.md`, A14 to A21, A25, A26). Pure.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use bellwether_api::addon::{ConfigReference, InstallStrategy, InstallType, PlacementStrategy};
+use bellwether_api::addon::{InstallStrategy, InstallType};
 use jiff::{SignedDuration, Timestamp};
 
-/// For how long a cluster must be absent from all decisions before its add-on goes.
-pub const ABSENCE: Duration = Duration::from_secs(10);
+use crate::assignment::{AddonRequest, Assignment, Certainty, Selection, assign};
+use crate::clusters::{ClusterState, Reachability};
 
-/// For how long a cluster that came back must be there before it can be missed: the placements that dropped it while it
-/// was away have to hear of it first, and are at their busiest then.
-pub const RETURN: Duration = Duration::from_secs(300);
+/// How long no placement must have selected a cluster before its add-on is uninstalled.
+pub const UNSELECTED_GRACE: Duration = Duration::from_secs(10);
 
-/// What a placement has chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// These clusters, and no others.
-    Complete(Vec<String>),
-    /// There is no such placement: it adds nothing, and nothing goes for that.
-    Missing,
-    /// It is being decided or written.
-    Unsettled,
-}
+/// How long a cluster that returned keeps its add-ons before they can be uninstalled: the placements that dropped it while it
+/// was unreachable have to be decided again first, and are at their busiest then.
+pub const RETURN_GRACE: Duration = Duration::from_secs(300);
 
-/// A cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cluster {
-    /// It is there, and may have add-ons.
-    Here,
-    /// It is there again since then, after it was out of reach.
-    Back(Timestamp),
-    /// It is there and out of reach, for which placements may have dropped it.
-    OutOfReach,
-    /// It is being deleted.
-    Leaving,
-}
-
-/// A ManagedClusterAddOn that there is.
+/// A ManagedClusterAddOn that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// The placement that it was made for; nothing, if a person made it.
-    pub made_for: Option<String>,
+    /// The placement that it was created for; `None` if a user created it.
+    pub created_for: Option<String>,
     /// Whether it is being deleted.
-    pub deleting: bool,
-    /// Whether it goes also where its cluster is out of reach.
-    pub goes_when_unreachable: bool,
+    pub is_deleting: bool,
+    /// Whether it is uninstalled also while its cluster cannot be reached.
+    pub uninstalls_when_unreachable: bool,
 }
 
-/// What a ManagedClusterAddOn should ask for.
+/// What is done with the add-on on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
-    /// The placement that it is made for, `<namespace>/<name>`.
-    pub placement: String,
-    /// The version; empty for the default.
-    pub version: String,
-    /// The configurations.
-    pub configs: Vec<ConfigReference>,
-}
-
-/// What is to be done with the add-on on a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
-    /// It should be there and ask for this.
-    Keep(Wish),
-    /// It should go.
-    Remove,
+pub enum Action {
+    /// It is installed and asks for this.
+    Install(AddonRequest),
+    /// It is uninstalled.
+    Uninstall,
 }
 
 /// All that counts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Observed<'a> {
-    /// Where the add-on is to go; nothing, if there is no such add-on any more.
+    /// Where the add-on is installed; `None` if its ClusterManagementAddOn was deleted.
     pub strategy: Option<&'a InstallStrategy>,
-    /// What each of its placements has chosen.
-    pub choices: &'a [Choice],
+    /// What each of its placements selects.
+    pub selections: &'a [Selection],
     /// The clusters.
-    pub clusters: &'a HashMap<String, Cluster>,
-    /// What is there.
+    pub clusters: &'a dyn Fn(&str) -> Option<ClusterState>,
+    /// The ManagedClusterAddOns, by cluster.
     pub present: &'a BTreeMap<String, Present>,
-    /// Since when clusters are absent from all decisions.
-    pub absent: &'a HashMap<String, Timestamp>,
+    /// Since when no placement has selected a cluster.
+    pub unselected: &'a HashMap<String, Timestamp>,
     /// The time.
     pub now: Timestamp,
 }
 
 /// What is to be done, and what to remember.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// By cluster. Those that are not named are left alone.
-    pub acts: BTreeMap<String, Act>,
-    /// Since when clusters are absent from all decisions.
-    pub absent: HashMap<String, Timestamp>,
+pub struct InstallPlan {
+    /// By cluster. Clusters that are not listed are left alone.
+    pub actions: BTreeMap<String, Action>,
+    /// Since when no placement has selected a cluster.
+    pub unselected: HashMap<String, Timestamp>,
     /// When time alone changes the plan.
     pub next: Option<Timestamp>,
 }
 
 /// Decides for all clusters.
-pub fn decide(observed: &Observed<'_>) -> Plan {
+pub fn decide(observed: &Observed<'_>) -> InstallPlan {
     match observed.strategy {
-        None => farewell(observed),
+        None => uninstall_all(observed),
         Some(strategy) if strategy.type_ == InstallType::Placements => by_placements(observed, strategy),
-        // By hand: what is there stays, and is nobody's business but theirs (A21).
-        Some(_) => Plan::default(),
+        // Manual: users create and delete ManagedClusterAddOns (A21).
+        Some(_) => InstallPlan::default(),
     }
 }
 
-/// The add-on is gone as a whole: what was made for it goes too (A25).
-fn farewell(observed: &Observed<'_>) -> Plan {
-    let ours = observed.present.iter().filter(|(_, present)| present.made_for.is_some() && !present.deleting);
-    let acts = ours.map(|(cluster, _)| (cluster.clone(), Act::Remove)).collect();
-    Plan { acts, ..Plan::default() }
+/// The ClusterManagementAddOn was deleted: what was created for it is uninstalled (A25).
+fn uninstall_all(observed: &Observed<'_>) -> InstallPlan {
+    let ours =
+        observed.present.iter().filter(|(_, present)| present.created_for.is_some() && !present.is_deleting);
+    let actions = ours.map(|(cluster, _)| (cluster.clone(), Action::Uninstall)).collect();
+    InstallPlan { actions, ..InstallPlan::default() }
 }
 
-fn by_placements(observed: &Observed<'_>, strategy: &InstallStrategy) -> Plan {
-    let mut plan = Plan::default();
-    let assigned = assigned(strategy, observed.choices);
-    let missing: BTreeSet<String> = strategy
-        .placements
-        .iter()
-        .zip(observed.choices)
-        .filter(|(_, choice)| **choice == Choice::Missing)
-        .map(|(placement, _)| wish(placement).placement)
-        .collect();
+fn by_placements(observed: &Observed<'_>, strategy: &InstallStrategy) -> InstallPlan {
+    let mut plan = InstallPlan::default();
+    let assigned = assign(strategy, observed.selections);
     for (cluster, assignment) in &assigned {
-        let state = observed.clusters.get(*cluster);
-        let present = observed.present.get(*cluster);
-        let made_for = present.and_then(|present| present.made_for.as_ref());
-        if made_for.is_some_and(|made_for| missing.contains(made_for)) {
-            // Its placement is gone and still asked for: whether that was meant is not known (A18).
-            continue;
-        }
-        let theirs = present.is_some_and(|present| present.made_for.is_none());
-        let goes = present.is_some_and(|present| present.deleting);
-        if theirs || goes || !matches!(state, Some(Cluster::Here | Cluster::Back(_) | Cluster::OutOfReach)) {
-            continue;
-        }
-        if let Assignment::Certain(placement) = assignment {
-            plan.acts.insert((*cluster).to_owned(), Act::Keep(wish(placement)));
+        if observed.may_install(cluster, assignment) {
+            let request = AddonRequest::of(assignment.placement);
+            plan.actions.insert((*cluster).to_owned(), Action::Install(request));
         }
     }
-    let settled = observed.choices.iter().all(|choice| matches!(choice, Choice::Complete(_)));
+    let all_settled = observed.selections.iter().all(|one| matches!(one, Selection::Settled(_)));
     for (cluster, present) in observed.present {
-        if present.made_for.is_none() || present.deleting {
+        if present.created_for.is_none() || present.is_deleting {
             continue;
         }
-        if observed.clusters.get(cluster) == Some(&Cluster::Leaving) {
-            plan.acts.insert(cluster.clone(), Act::Remove);
-        } else if settled && !assigned.contains_key(cluster.as_str()) {
-            plan.leave(observed, cluster, present);
+        if (observed.clusters)(cluster).is_some_and(|state| state.is_deleting) {
+            plan.actions.insert(cluster.clone(), Action::Uninstall);
+        } else if all_settled && !assigned.contains_key(cluster.as_str()) {
+            plan.uninstall_later(observed, cluster, present);
         }
     }
     plan
 }
 
-impl Plan {
-    /// A cluster that no placement has chosen: its add-on goes when that has been so for a while, and its cluster is not
-    /// merely out of reach.
-    fn leave(&mut self, observed: &Observed<'_>, cluster: &str, present: &Present) {
-        let reachable = observed.clusters.get(cluster) != Some(&Cluster::OutOfReach);
-        if !reachable && !present.goes_when_unreachable {
+impl Observed<'_> {
+    fn may_install(&self, cluster: &str, assignment: &Assignment<'_>) -> bool {
+        let present = self.present.get(cluster);
+        let is_users = present.is_some_and(|present| present.created_for.is_none());
+        let is_deleting = present.is_some_and(|present| present.is_deleting);
+        let accepts = (self.clusters)(cluster).is_some_and(|state| !state.is_deleting);
+        assignment.certainty == Certainty::Certain && accepts && !is_users && !is_deleting
+    }
+}
+
+impl InstallPlan {
+    /// A cluster that no placement selects: its add-on is uninstalled when that has been so for a while, and the cluster is
+    /// not merely unreachable.
+    fn uninstall_later(&mut self, observed: &Observed<'_>, cluster: &str, present: &Present) {
+        let state = (observed.clusters)(cluster);
+        let is_out_of_reach = state.is_some_and(ClusterState::is_out_of_reach);
+        if is_out_of_reach && !present.uninstalls_when_unreachable {
             return;
         }
-        let since = observed.absent.get(cluster).copied().unwrap_or(observed.now);
-        let mut end = later(since, ABSENCE);
-        if let Some(Cluster::Back(back)) = observed.clusters.get(cluster) {
-            // It says so by its own clock, which may be far off.
-            let end_of_return = later(*back, RETURN);
-            if end_of_return <= later(observed.now, RETURN * 2) {
+        let since = observed.unselected.get(cluster).copied().unwrap_or(observed.now);
+        let mut end = later(since, UNSELECTED_GRACE);
+        if let Some(Reachability::Returned(returned)) = state.map(|state| state.reachability) {
+            // It is reported by the clock of the cluster, which may be far off.
+            let end_of_return = later(returned, RETURN_GRACE);
+            if end_of_return <= later(observed.now, RETURN_GRACE * 2) {
                 end = end.max(end_of_return);
             }
         }
-        self.absent.insert(cluster.to_owned(), since);
+        self.unselected.insert(cluster.to_owned(), since);
         if end <= observed.now {
-            self.acts.insert(cluster.to_owned(), Act::Remove);
+            self.actions.insert(cluster.to_owned(), Action::Uninstall);
         } else {
             self.next = Some(self.next.map_or(end, |next| next.min(end)));
         }
@@ -183,53 +145,6 @@ impl Plan {
 fn later(since: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     since.saturating_add(by).unwrap_or(Timestamp::MAX)
-}
-
-/// The placement that a cluster goes by.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Assignment<'a> {
-    /// This one.
-    Certain(&'a PlacementStrategy),
-    /// One that comes later might have it too, and is not settled.
-    Open,
-}
-
-/// The placement that each cluster goes by: the last that has it wins (A14). There is a choice for each placement.
-pub fn assigned<'a>(
-    strategy: &'a InstallStrategy,
-    choices: &'a [Choice],
-) -> BTreeMap<&'a str, Assignment<'a>> {
-    let mut assigned = BTreeMap::new();
-    let mut open = false;
-    for (placement, choice) in strategy.placements.iter().zip(choices).rev() {
-        match choice {
-            Choice::Complete(clusters) => {
-                for cluster in clusters {
-                    let assignment = if open { Assignment::Open } else { Assignment::Certain(placement) };
-                    assigned.entry(cluster.as_str()).or_insert(assignment);
-                }
-            }
-            Choice::Missing => {}
-            Choice::Unsettled => open = true,
-        }
-    }
-    assigned
-}
-
-/// What a placement asks for.
-pub fn wish(placement: &PlacementStrategy) -> Wish {
-    let template = placement.addon_template.clone().unwrap_or_default();
-    let in_namespace = |mut config: ConfigReference| {
-        if config.namespace.is_empty() {
-            config.namespace.clone_from(&placement.namespace);
-        }
-        config
-    };
-    Wish {
-        placement: format!("{}/{}", placement.namespace, placement.name),
-        version: template.install_version,
-        configs: template.configs.into_iter().map(in_namespace).collect(),
-    }
 }
 
 #[cfg(test)]

@@ -28,16 +28,16 @@
 //!
 //! **What makes no sense chooses nothing anew and removes nothing**: a misconfigured Placement keeps its decisions.
 
+mod cache;
 mod controller;
 mod decide;
 mod decided;
-mod known;
 mod slices;
 mod vocabulary;
 
+pub(crate) use cache::PlacementCache;
 pub use controller::{PlacementError, Placements};
 pub use decided::{Decided, DecidedCluster, Undecided, decided};
-pub(crate) use known::KnownPlacements;
 pub use vocabulary::FINALIZER;
 
 /// The name of [`Placements`], in logs, metrics and health, and as an identity.

@@ -15,7 +15,7 @@ use bellwether_api::work::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::addon::decide::works::{Wanted, work_name};
+use crate::works::{Wanted, work_name};
 use variables::Variables;
 
 /// Where credentials for the hub are found, where nobody says otherwise.

@@ -1,27 +1,26 @@
-//! Whose turn it is (`spec/lifecycle.md`, Decisions 7 and 8, §2.4). A cluster that has begun goes on whatever becomes of
-//! the others; what is decided is who begins.
+//! The rollout plan (`spec/lifecycle.md`, Decisions 7 and 8, §2.4): which clusters of a placement may start to change, and
+//! what the others wait for. A cluster that has started goes on whatever happens to the others. Pure.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::strategy::{Pace, Share, Strategy};
-use crate::addon::decide::progress::Turn;
+use super::wait_reason::{WaitReason, name_some};
 
-/// How many names stand in a message.
-const NAMED: usize = 3;
+/// How long a cluster that was successful may be unhealthy without having failed, when its deadline is long past: a pod that
+/// moves to another node is no failure. It is short, as a cluster that flaps would never fail otherwise.
+const UNHEALTHY_GRACE: Duration = Duration::from_secs(60);
 
-/// For how long a cluster that was well may be unwell without having failed, when its deadline is long past: a copy that is
-/// moved to another node is no failure. It is short, as one that comes and goes would never fail otherwise.
-const WEAKNESS: Duration = Duration::from_secs(60);
-
-/// How a rollout says that it goes on no more.
-const STOPPED: &str = "it has stopped";
-
-/// Whether that is what clusters wait for, by the words that say so.
-pub fn is_stopped(what: &str) -> bool {
-    what.starts_with(STOPPED)
+/// Whether a cluster may start to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It may.
+    Come,
+    /// It waits, for this reason.
+    Waits(WaitReason),
 }
 
 /// A cluster of a placement.
@@ -29,7 +28,7 @@ pub fn is_stopped(what: &str) -> bool {
 pub struct Member {
     /// Its name.
     pub cluster: String,
-    /// The place of its decision group.
+    /// The index of its decision group.
     pub group: usize,
     /// The name of its decision group, where it has one.
     pub group_name: String,
@@ -37,69 +36,69 @@ pub struct Member {
     pub state: State,
 }
 
-/// How far a cluster is with what the placement asks for.
+/// How far a cluster is with what its placement asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has no ManagedClusterAddOn yet, and takes its place all the same: nobody goes before those that come first.
+    /// It has no ManagedClusterAddOn yet. It keeps its position all the same: no cluster overtakes it.
     Absent,
-    /// It has not begun.
+    /// It has not started.
     Waiting,
-    /// It has begun something else, and is to change its course: it takes a place already, and is among the first.
+    /// It has started another change, and has to change direction: it counts as changing, and is among the first.
     Diverted,
-    /// It has begun, since then.
+    /// It has been changing since then.
     Changing(Timestamp),
-    /// All was done, and it lacks what success needs.
+    /// Everything is applied, and the success criteria are not met.
     Unproven {
-        /// Since when all was done.
+        /// Since when everything is applied.
         since: Timestamp,
-        /// Since when it lacks that: it may have had it before.
-        unwell: Timestamp,
-        /// What it lacks.
-        lacks: String,
+        /// Since when the criteria are not met: they may have been met before.
+        unmet_since: Timestamp,
+        /// The criterion that is not met.
+        missing: String,
     },
-    /// It is where it should be, since then.
+    /// It has been successful since then.
     Done(Timestamp),
-    /// It could not be brought there.
+    /// The change failed.
     Failed,
-    /// It took too long.
+    /// The change took longer than its deadline.
     TimedOut,
-    /// A person has set its version; it goes by that alone.
-    Apart,
+    /// A user has set its version: the rollout does not apply to it.
+    Overridden,
 }
 
-/// Whose turn it is, and how far all are.
+/// Which clusters may start, and how far all are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The clusters that have not begun: their turn has come, or they wait for something.
+    /// The clusters that have not started.
     turns: HashMap<String, Step>,
-    /// What is waited for.
+    /// What clusters wait for.
     pub waiting: Vec<Waiting>,
-    /// How many are where.
+    /// The number of clusters in each state.
     pub counts: Counts,
     /// When time alone changes the plan.
     pub next: Option<Timestamp>,
 }
 
-/// Whether a cluster that has not begun may.
+/// Whether a cluster that has not started may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    Begins,
-    /// The place of what it waits for.
+    Starts,
+    /// The index of what it waits for.
     Waits(usize),
 }
 
-/// Clusters that wait for the same thing.
+/// Clusters that wait for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// What they wait for. It stays the same while others come and go, as it is written on each of them.
-    pub what: String,
-    /// Who that is just now.
-    pub whom: String,
+    /// The reason.
+    pub reason: WaitReason,
+    /// The clusters that they wait for, at the moment; empty where they wait for none.
+    pub blockers: String,
     /// Their names, in order.
     pub clusters: Vec<String>,
 }
 
-/// How many clusters are where.
+/// The number of clusters in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named like the states")]
 pub struct Counts {
@@ -109,33 +108,33 @@ pub struct Counts {
     pub done: usize,
     pub failed: usize,
     pub timed_out: usize,
-    pub apart: usize,
+    pub overridden: usize,
 }
 
 impl State {
-    /// Whether it is to begin, now or later.
-    fn is_to_begin(&self) -> bool {
-        self.has_nothing() || *self == Self::Diverted
+    /// Whether it has to start, now or later.
+    fn has_to_start(&self) -> bool {
+        self.has_not_started() || *self == Self::Diverted
     }
 
-    /// Whether it has nothing of it yet, and takes no place but the one that it is given.
-    fn has_nothing(&self) -> bool {
+    /// Whether nothing of the change has started.
+    fn has_not_started(&self) -> bool {
         matches!(self, Self::Absent | Self::Waiting)
     }
 }
 
 impl Plan {
-    /// Whether the turn of a cluster has come; nothing, where it had begun when this was planned. **Who begins anew after
-    /// that is to be planned first**, or a plan for one version would let everybody go to the next.
+    /// Whether a cluster may start; `None` where it had started when this was planned. **A cluster that starts again after
+    /// that has to be planned first**: otherwise a plan for one version would let every cluster start the next.
     pub fn turn(&self, cluster: &str) -> Option<Turn> {
         match self.turns.get(cluster)? {
-            Step::Begins => Some(Turn::Come),
-            Step::Waits(place) => Some(Turn::Waits(self.waiting.get(*place)?.what.clone())),
+            Step::Starts => Some(Turn::Come),
+            Step::Waits(index) => Some(Turn::Waits(self.waiting.get(*index)?.reason.clone())),
         }
     }
 }
 
-/// Whose turn it is. `per_group` is how many clusters a decision group of the placement has at most.
+/// Plans a rollout. `per_group` is how many clusters a decision group of the placement has at most.
 pub fn plan(
     strategy: &Result<Strategy, String>,
     members: &[Member],
@@ -149,32 +148,32 @@ pub fn plan(
     let mut planning = Planning { plan: Plan { counts: counts(&members), ..Plan::default() }, now };
     match strategy {
         Err(why) => {
-            planning.hold(&members, Reason::plain(format!("the rolloutStrategy makes no sense: {why}")))
+            planning.hold(&members, &Blocked::by(WaitReason::InvalidStrategy(why.clone())));
         }
         Ok(strategy) if strategy.paused => {
-            planning.hold(&members, Reason::plain("it is paused"));
+            planning.hold(&members, &Blocked::by(WaitReason::Paused));
             planning.changes_with_time(strategy, &members);
         }
-        Ok(strategy) => planning.go(strategy, &members, per_group),
+        Ok(strategy) => planning.plan_strategy(strategy, &members, per_group),
     }
     planning.plan
 }
 
-/// A cluster that is not through in time has failed, whether its status says so already or not: two that began together
+/// A cluster that exceeds its deadline has failed, whether its status says so already or not: two that started together
 /// also fail together.
 fn overdue(member: &Member, deadline: Option<Duration>, now: Timestamp) -> Member {
-    let late = patience(&member.state, deadline, now).is_some_and(|end| end <= now);
-    if late { Member { state: State::TimedOut, ..member.clone() } } else { member.clone() }
+    let is_overdue = end_of_time(&member.state, deadline, now).is_some_and(|end| end <= now);
+    if is_overdue { Member { state: State::TimedOut, ..member.clone() } } else { member.clone() }
 }
 
-/// Until when a cluster has time; nothing, if it is not on its way, or has all the time there is.
-fn patience(state: &State, deadline: Option<Duration>, now: Timestamp) -> Option<Timestamp> {
+/// When a cluster exceeds its deadline; `None` if it is not changing or has no deadline.
+fn end_of_time(state: &State, deadline: Option<Duration>, now: Timestamp) -> Option<Timestamp> {
     let deadline = deadline?;
     match state {
         State::Changing(since) => Some(later(*since, deadline)),
-        // The cluster may say since when, by its own clock.
-        State::Unproven { since, unwell, .. } if *unwell <= now => {
-            Some(later(*since, deadline).max(later(*unwell, deadline.min(WEAKNESS))))
+        // The cluster reports it by its own clock, which may be ahead.
+        State::Unproven { since, unmet_since, .. } if *unmet_since <= now => {
+            Some(later(*since, deadline).max(later(*unmet_since, deadline.min(UNHEALTHY_GRACE))))
         }
         State::Unproven { since, .. } => Some(later(*since, deadline)),
         _ => None,
@@ -186,206 +185,171 @@ struct Planning {
     now: Timestamp,
 }
 
-/// Why nobody else begins for now.
+/// Why no other cluster may start, and which clusters that depends on at the moment.
 #[derive(Clone)]
-enum Held {
-    No,
-    Because(Reason),
+struct Blocked {
+    reason: WaitReason,
+    blockers: String,
 }
 
-/// What is waited for, and who that is just now.
-#[derive(Clone)]
-struct Reason {
-    what: String,
-    whom: String,
-}
-
-impl Reason {
-    fn plain(what: impl Into<String>) -> Self {
-        Self { what: what.into(), whom: String::new() }
+impl Blocked {
+    fn by(reason: WaitReason) -> Self {
+        Self { reason, blockers: String::new() }
     }
 
-    fn of(what: String, whom: &[String]) -> Self {
-        Self { what, whom: list(whom) }
+    fn by_clusters(reason: WaitReason, clusters: &[String]) -> Self {
+        Self { reason, blockers: name_some(clusters) }
     }
 }
 
 impl Planning {
-    fn go(&mut self, strategy: &Strategy, members: &[&Member], per_group: Share) {
+    fn plan_strategy(&mut self, strategy: &Strategy, members: &[&Member], per_group: Share) {
         self.changes_with_time(strategy, members);
-        let (mandatory, rest) = self.stages(strategy, members);
-        let mut held = Held::No;
-        for (name, stage) in &mandatory {
-            held = match held {
-                // Whoever should go first is not there: a name that is written wrong, or a label that was lost.
-                Held::No if stage.is_empty() => {
-                    Held::Because(Reason::plain(format!("{name} comes first, and no cluster is in it")))
+        let (mandatory, rest) = mandatory_groups(strategy, members);
+        let mut blocked: Option<Blocked> = None;
+        for (name, group) in &mandatory {
+            blocked = match blocked {
+                None if group.is_empty() => Some(Blocked::by(WaitReason::EmptyMandatoryGroup(name.clone()))),
+                // What was tried nowhere is not proven: a user who overrides what failed must not start all others.
+                None if group.iter().all(|member| member.state == State::Overridden) => {
+                    Some(Blocked::by(WaitReason::OverriddenMandatoryGroup(name.clone())))
                 }
-                // What nobody tried is not proven: a person who takes back what failed must not set all others going.
-                Held::No if stage.iter().all(|member| member.state == State::Apart) => {
-                    Held::Because(Reason::plain(format!(
-                        "{name} comes first, and a person has set the version of all its clusters"
-                    )))
-                }
-                // A group that must not fail: the first failure is one too many.
-                Held::No => self.run_together(strategy, name, stage, Share::Count(0)),
-                held => self.keep(stage, held),
+                // In a mandatory group no failure is tolerated.
+                None => self.plan_group(strategy, name, group, Share::Count(0)),
+                Some(blocked) => Some(self.hold(group, &blocked)),
             };
         }
-        match strategy.pace {
-            Pace::All => _ = self.admit(&rest, held),
-            Pace::Progressive(concurrency) => {
-                let total = members.len();
-                let slots = concurrency.unwrap_or(per_group).of(total).max(1);
-                self.run_by_name(strategy, &rest, slots, total, held);
-            }
-            Pace::PerGroup => {
-                for (name, stage) in groups(&rest) {
-                    held = match held {
-                        Held::No => self.run_together(strategy, &name, &stage, strategy.tolerated),
-                        held => self.keep(&stage, held),
+        match (strategy.pace, blocked) {
+            (Pace::PerGroup, mut blocked) => {
+                for (name, group) in groups(&rest) {
+                    blocked = match blocked {
+                        None => self.plan_group(strategy, &name, &group, strategy.tolerated),
+                        Some(blocked) => Some(self.hold(&group, &blocked)),
                     };
                 }
             }
-        }
-    }
-
-    /// The groups that go first, in the order in which they are named, and all others.
-    fn stages<'m>(
-        &self,
-        strategy: &Strategy,
-        members: &[&'m Member],
-    ) -> (Vec<(String, Vec<&'m Member>)>, Vec<&'m Member>) {
-        let mut rest = members.to_vec();
-        let mut stages = Vec::new();
-        for wanted in &strategy.mandatory {
-            let belongs = |member: &&'m Member| match wanted.group_name.as_str() {
-                "" => wanted.group_index.and_then(|index| usize::try_from(index).ok()) == Some(member.group),
-                name => member.group_name == name,
-            };
-            let stage: Vec<&'m Member> = rest.iter().copied().filter(belongs).collect();
-            if stage.is_empty() {
-                let name = match (wanted.group_name.as_str(), wanted.group_index) {
-                    ("", index) => format!("group {}", index.unwrap_or_default()),
-                    (name, _) => format!("group {name}"),
-                };
-                stages.push((name, stage.clone()));
+            (_, Some(blocked)) => _ = self.hold(&rest, &blocked),
+            (Pace::All, None) => self.admit(&rest),
+            (Pace::Progressive(concurrency), None) => {
+                let total = members.len();
+                let limit = concurrency.unwrap_or(per_group).of(total).max(1);
+                self.plan_by_name(strategy, &rest, limit, total);
             }
-            stages.extend(groups(&stage));
-            rest.retain(|member| !belongs(member));
-        }
-        (stages, rest)
-    }
-
-    /// All clusters of a stage at once; the next stage when they are all through.
-    fn run_together(&mut self, strategy: &Strategy, name: &str, stage: &[&Member], tolerated: Share) -> Held {
-        let failed = failures(stage);
-        if failed.len() > tolerated.of(stage.len()) {
-            let why = stopped(&failed, tolerated.of(stage.len()));
-            return self.keep(stage, Held::Because(why));
-        }
-        self.admit(stage, Held::No);
-        let open: Vec<String> = stage.iter().filter_map(|member| self.open(strategy, member)).collect();
-        match open.is_empty() {
-            true => Held::No,
-            false => Held::Because(Reason::of(format!("{name} comes first"), &open)),
         }
     }
 
-    /// So many clusters at a time, by name.
-    fn run_by_name(
+    /// Admits all clusters of a group together. The next group waits until they are all done.
+    fn plan_group(
         &mut self,
         strategy: &Strategy,
-        stage: &[&Member],
-        slots: usize,
-        total: usize,
-        held: Held,
-    ) {
-        let failed = failures(stage);
-        let tolerated = strategy.tolerated.of(total);
-        if let Held::Because(_) = held {
-            self.keep(stage, held);
-            return;
-        }
+        name: &str,
+        group: &[&Member],
+        tolerated: Share,
+    ) -> Option<Blocked> {
+        let (failed, tolerated) = (failures(group), tolerated.of(group.len()));
         if failed.len() > tolerated {
-            self.keep(stage, Held::Because(stopped(&failed, tolerated)));
-            return;
+            return Some(self.hold(group, &Blocked::by(WaitReason::Stopped { failed, tolerated })));
         }
-        let open: Vec<String> = stage
-            .iter()
-            .filter(|member| !member.state.has_nothing())
-            .filter_map(|member| self.open(strategy, member))
-            .collect();
-        let diverted: Vec<&Member> =
-            stage.iter().copied().filter(|member| member.state == State::Diverted).collect();
-        self.admit(&diverted, Held::No);
-        let waiting: Vec<&Member> =
-            stage.iter().copied().filter(|member| member.state.has_nothing()).collect();
-        let free = slots.saturating_sub(open.len()).min(waiting.len());
-        let (begin, wait) = waiting.split_at(free);
-        self.admit(begin, Held::No);
-        let names = open.into_iter().chain(begin.iter().filter_map(|member| self.open(strategy, member)));
-        let names: Vec<String> = names.collect();
-        self.hold(wait, Reason::of(format!("at most {slots} at a time"), &names));
+        self.admit(group);
+        let open: Vec<String> = group.iter().filter_map(|member| self.blocker(strategy, member)).collect();
+        let reason = WaitReason::EarlierGroup(name.to_owned());
+        (!open.is_empty()).then(|| Blocked::by_clusters(reason, &open))
     }
 
-    /// A cluster that others wait for, and why, if they do.
-    fn open(&self, strategy: &Strategy, member: &Member) -> Option<String> {
+    /// Admits clusters by name, as many at a time as the limit says.
+    fn plan_by_name(&mut self, strategy: &Strategy, members: &[&Member], limit: usize, total: usize) {
+        let (failed, tolerated) = (failures(members), strategy.tolerated.of(total));
+        if failed.len() > tolerated {
+            self.hold(members, &Blocked::by(WaitReason::Stopped { failed, tolerated }));
+            return;
+        }
+        let started = members.iter().filter(|member| !member.state.has_not_started());
+        let open: Vec<String> = started.filter_map(|member| self.blocker(strategy, member)).collect();
+        let select = |wanted: fn(&State) -> bool| -> Vec<&Member> {
+            members.iter().copied().filter(|member| wanted(&member.state)).collect()
+        };
+        self.admit(&select(|state| *state == State::Diverted));
+        let waiting = select(State::has_not_started);
+        let free = limit.saturating_sub(open.len()).min(waiting.len());
+        let (start, wait) = waiting.split_at(free);
+        self.admit(start);
+        let starting = start.iter().filter_map(|member| self.blocker(strategy, member));
+        let blockers: Vec<String> = open.into_iter().chain(starting).collect();
+        self.hold(wait, &Blocked::by_clusters(WaitReason::ConcurrencyLimit(limit), &blockers));
+    }
+
+    /// The name of a cluster that others have to wait for, and why; `None` if they need not.
+    fn blocker(&self, strategy: &Strategy, member: &Member) -> Option<String> {
         let name = &member.cluster;
         match &member.state {
             State::Absent => Some(format!("{name} (it has no ManagedClusterAddOn yet)")),
             State::Waiting | State::Diverted | State::Changing(_) => Some(name.clone()),
-            State::Unproven { lacks, .. } => Some(format!("{name} ({lacks})")),
+            State::Unproven { missing, .. } => Some(format!("{name} ({missing})")),
             State::Done(since) => {
-                let end = after(*since, strategy)?;
-                (end > self.now).then(|| format!("{name} (well until {})", seconds(end)))
+                let end = end_of_soak(*since, strategy)?;
+                (end > self.now).then(|| format!("{name} (soaks until {})", seconds(end)))
             }
-            State::Failed | State::TimedOut | State::Apart => None,
+            State::Failed | State::TimedOut | State::Overridden => None,
         }
     }
 
-    /// Lets all begin, unless something holds them.
-    fn admit(&mut self, stage: &[&Member], held: Held) -> Held {
-        match held {
-            Held::No => {
-                let begin = stage.iter().filter(|member| member.state.is_to_begin());
-                self.plan.turns.extend(begin.map(|member| (member.cluster.clone(), Step::Begins)));
-                Held::No
-            }
-            held => self.keep(stage, held),
-        }
+    /// Lets clusters start.
+    fn admit(&mut self, members: &[&Member]) {
+        let start = members.iter().filter(|member| member.state.has_to_start());
+        self.plan.turns.extend(start.map(|member| (member.cluster.clone(), Step::Starts)));
     }
 
-    fn keep(&mut self, stage: &[&Member], held: Held) -> Held {
-        if let Held::Because(reason) = &held {
-            self.hold(stage, reason.clone());
-        }
-        held
-    }
-
-    /// Nobody of these begins.
-    fn hold(&mut self, stage: &[&Member], reason: Reason) {
-        let waiting = stage.iter().filter(|member| member.state.is_to_begin());
+    /// Lets clusters wait.
+    fn hold(&mut self, members: &[&Member], blocked: &Blocked) -> Blocked {
+        let waiting = members.iter().filter(|member| member.state.has_to_start());
         let clusters: Vec<String> = waiting.map(|member| member.cluster.clone()).collect();
         if !clusters.is_empty() {
             let step = Step::Waits(self.plan.waiting.len());
             self.plan.turns.extend(clusters.iter().map(|cluster| (cluster.clone(), step)));
-            self.plan.waiting.push(Waiting { what: reason.what, whom: reason.whom, clusters });
+            let Blocked { reason, blockers } = blocked.clone();
+            self.plan.waiting.push(Waiting { reason, blockers, clusters });
         }
+        blocked.clone()
     }
 
-    /// When the first soak ends, or the first patience.
+    /// Sets when the first soak or the first deadline ends.
     fn changes_with_time(&mut self, strategy: &Strategy, members: &[&Member]) {
         let ends = members.iter().filter_map(|member| match member.state {
-            State::Done(since) => after(since, strategy),
-            _ => patience(&member.state, strategy.deadline, self.now),
+            State::Done(since) => end_of_soak(since, strategy),
+            _ => end_of_time(&member.state, strategy.deadline, self.now),
         });
         self.plan.next = ends.filter(|end| *end > self.now).min();
     }
 }
 
-/// When a cluster that is done has been well for long enough; nothing, where that need not be waited for.
-fn after(since: Timestamp, strategy: &Strategy) -> Option<Timestamp> {
+/// The mandatory decision groups in the order of the strategy, and all other clusters.
+fn mandatory_groups<'m>(
+    strategy: &Strategy,
+    members: &[&'m Member],
+) -> (Vec<(String, Vec<&'m Member>)>, Vec<&'m Member>) {
+    let mut rest = members.to_vec();
+    let mut mandatory = Vec::new();
+    for wanted in &strategy.mandatory {
+        let belongs = |member: &&'m Member| match wanted.group_name.as_str() {
+            "" => wanted.group_index.and_then(|index| usize::try_from(index).ok()) == Some(member.group),
+            name => member.group_name == name,
+        };
+        let group: Vec<&'m Member> = rest.iter().copied().filter(belongs).collect();
+        if group.is_empty() {
+            let name = match (wanted.group_name.as_str(), wanted.group_index) {
+                ("", index) => format!("group {}", index.unwrap_or_default()),
+                (name, _) => format!("group {name}"),
+            };
+            mandatory.push((name, Vec::new()));
+        }
+        mandatory.extend(groups(&group));
+        rest.retain(|member| !belongs(member));
+    }
+    (mandatory, rest)
+}
+
+/// When the soak time of a successful cluster ends; `None` where there is none.
+fn end_of_soak(since: Timestamp, strategy: &Strategy) -> Option<Timestamp> {
     if strategy.soak.is_zero() {
         return None;
     }
@@ -407,17 +371,9 @@ fn failures(stage: &[&Member]) -> Vec<String> {
     failed.map(|member| member.cluster.clone()).collect()
 }
 
-fn stopped(failed: &[String], tolerated: usize) -> Reason {
-    Reason::plain(format!(
-        "{STOPPED}, because {} failed where {tolerated} may: {}",
-        failed.len(),
-        list(failed)
-    ))
-}
-
-/// By their groups, in order of those.
+/// The clusters by decision group, in the order of the groups.
 fn groups<'m>(members: &[&'m Member]) -> Vec<(String, Vec<&'m Member>)> {
-    // A cluster that is out of reach keeps the group that it was last known in, whose place another may have by now.
+    // An unreachable cluster keeps the group that it was last known in, whose index another group may have by now.
     let mut groups: BTreeMap<(usize, bool, &'m str), Vec<&'m Member>> = BTreeMap::new();
     for member in members {
         let name = member.group_name.as_str();
@@ -430,18 +386,13 @@ fn groups<'m>(members: &[&'m Member]) -> Vec<(String, Vec<&'m Member>)> {
     groups.into_iter().map(named).collect()
 }
 
-impl Waiting {
-    /// What is waited for, and who that is just now.
-    pub fn in_words(&self) -> String {
-        if self.whom.is_empty() { self.what.clone() } else { format!("{}: {}", self.what, self.whom) }
-    }
-}
-
-/// A few names, and how many others.
-fn list(names: &[String]) -> String {
-    match names.get(..NAMED).zip(names.len().checked_sub(NAMED)) {
-        Some((first, more)) if more > 0 => format!("{} and {more} more", first.join(", ")),
-        _ => names.join(", "),
+/// The reason, and the clusters that it depends on at the moment.
+impl fmt::Display for Waiting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.blockers.as_str() {
+            "" => self.reason.fmt(formatter),
+            blockers => write!(formatter, "{}: {blockers}", self.reason),
+        }
     }
 }
 
@@ -454,7 +405,7 @@ fn counts(members: &[&Member]) -> Counts {
             State::Done(_) => counts.done += 1,
             State::Failed => counts.failed += 1,
             State::TimedOut => counts.timed_out += 1,
-            State::Apart => counts.apart += 1,
+            State::Overridden => counts.overridden += 1,
         }
     }
     counts

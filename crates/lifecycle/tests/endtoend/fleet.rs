@@ -10,7 +10,7 @@ use bellwether_agent::{Agent, HubHash, lease, mirror, work};
 use bellwether_api::Place;
 use bellwether_lifecycle::clusters::{self, ClusterSetBindings, ClusterSets, Clusters};
 use bellwether_lifecycle::placement::{self, Placements};
-use bellwether_lifecycle::{addon, install};
+use bellwether_lifecycle::{addon, install, run_addon_controllers};
 use bellwether_runtime::{Context, run};
 use bellwether_testkit::{Cluster, SteadyClock, eventually};
 use kube::Client;
@@ -69,8 +69,7 @@ pub(crate) fn hub_controllers(clock: SteadyClock, client: impl Fn(&str) -> Clien
     controllers.spawn(run(ClusterSetBindings::new(&of), of));
     let of = context(placement::NAME);
     controllers.spawn(run(Placements::new(&of), of));
-    controllers.spawn(install::run(context(install::NAME)));
-    controllers.spawn(addon::run(context(addon::NAME)));
+    controllers.spawn(run_addon_controllers(context(install::NAME), context(addon::NAME)));
     controllers
 }
 

@@ -105,7 +105,7 @@ pub(crate) async fn what_a_person_sets_stays_and_the_rollout_ends_without_it(the
     addon.until_done(1, "v3", "v1").await;
     addon.place(json!([addon.placed("all", "v2")])).await;
     addon.until_done(2, "v2", "v1").await;
-    let words = "False/Completed: 1 of 1 clusters have it, 1 go by a version that a person has set.";
+    let words = "False/Completed: 1 of 1 clusters have it, 1 have a version that a user has set.";
     addon.until_progression("all", words).await;
     assert_eq!(addon.runs(1).await.as_deref(), Some("v3"));
     assert_eq!(addon.read(1).await["spec"]["installVersion"], "v3");

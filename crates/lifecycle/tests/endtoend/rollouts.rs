@@ -38,9 +38,8 @@ pub(crate) async fn who_takes_too_long_is_counted_and_too_many_stop_the_rest(the
         let words = "C=unknown L=v1 False/Failed: could not upgrade to version v2: timed out after 5s";
         addon.until_said(stuck, words).await;
     }
-    let stopped =
-        format!("it has stopped, because 2 failed where 1 may: {}, {}", fleet.cluster(1), fleet.cluster(2));
-    let three = format!("it has stopped, because 3 failed where 1 may: {}, ", fleet.cluster(1));
+    let stopped = format!("the rollout stopped: 2 failed, 1 may: {}, {}", fleet.cluster(1), fleet.cluster(2));
+    let three = format!("the rollout stopped: 3 failed, 1 may: {}, ", fleet.cluster(1));
     eventually("the last waits for all of them", async || {
         let said = addon.condition(4, "Configured").await;
         let words = said.strip_prefix("False/WaitingForTurn: ")?.to_owned();
@@ -127,8 +126,7 @@ pub(crate) async fn a_group_that_must_not_fail_goes_first_and_stops_all_when_it_
         addon.object("more", 2)
     );
     eventually("the canary fails", async || addon.said(2).await.starts_with(&beginning).then_some(())).await;
-    let stopped =
-        format!("False/WaitingForTurn: it has stopped, because 1 failed where 0 may: {}", fleet.cluster(2));
+    let stopped = format!("False/WaitingForTurn: the rollout stopped: 1 failed, 0 may: {}", fleet.cluster(2));
     for other in [1, 3] {
         addon.until_condition(other, "Configured", &stopped).await;
         assert_eq!(addon.runs(other).await.as_deref(), Some("v1"));
@@ -240,7 +238,7 @@ pub(crate) async fn with_health_the_next_waits_for_a_heartbeat_after_the_change(
     addon.place(json!([addon.paced("all", "", pace)])).await;
     addon.until_done(1, "v1", "").await;
     let waits = |why: &str| format!("at most 1 at a time: {} ({why})", fleet.cluster(1));
-    addon.until_waiting("all", &waits("Heartbeat is not said")).await;
+    addon.until_waiting("all", &waits("Heartbeat is not reported")).await;
     beats_until_done(&addon, 1, 2, "C=v1 L= ").await;
     addon.until_condition(1, "Heartbeat", "True/ReceivingHeartbeats: all is well").await;
     beats_until_completed(&addon, 2, "v1").await;

@@ -26,7 +26,7 @@ pub(crate) async fn while_one_soaks_what_people_ask_for_is_heard(hub: &Cluster) 
     let mut paused = soaking("v2");
     paused["paused"] = json!(true);
     fleet.place(json!([paused])).await;
-    fleet.until_condition("c2", "Configured", "False/WaitingForTurn: it is paused").await;
+    fleet.until_condition("c2", "Configured", "False/WaitingForTurn: the rollout is paused").await;
     fleet.publish("v3").await;
     eventually("the new version is among those that there are", async || {
         let found = hub.get(fleet.management_path()).await.json();
@@ -68,7 +68,7 @@ pub(crate) async fn a_template_that_is_made_anew_goes_by_its_rollout(hub: &Clust
         "metadata": {"name": "hello", "namespace": "default"}, "data": {"version": "v1", "made": "anew"}});
     fleet.publish_with("v1", json!([other])).await.expect(201);
     for cluster in ["c1", "c2", "c3"] {
-        fleet.until_condition(cluster, "Configured", "False/WaitingForTurn: it is paused").await;
+        fleet.until_condition(cluster, "Configured", "False/WaitingForTurn: the rollout is paused").await;
         assert_eq!(fleet.said(cluster).await, format!("C=v1 L= {DONE}"));
     }
     let works = [fleet.work("c1").await, fleet.work("c2").await, fleet.work("c3").await];

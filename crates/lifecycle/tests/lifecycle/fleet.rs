@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bellwether_api::work::ManifestWork;
 use bellwether_clock::SteadyClock;
-use bellwether_lifecycle::{addon, install};
+use bellwether_lifecycle::{addon, install, run_addon_controllers};
 use bellwether_runtime::Context;
 use bellwether_testkit::{Answer, Cluster, Tap, eventually};
 use futures::StreamExt as _;
@@ -328,8 +328,7 @@ impl<'a> Fleet<'a> {
             |name: &str| Context { clock: Arc::new(self.clock), ..Context::standalone(client(name)) };
         let mut controllers = self.controllers.borrow_mut();
         *controllers = JoinSet::new();
-        controllers.spawn(install::run(context(install::NAME)));
-        controllers.spawn(addon::run(context(addon::NAME)));
+        controllers.spawn(run_addon_controllers(context(install::NAME), context(addon::NAME)));
     }
 
     /// The agent of all clusters.

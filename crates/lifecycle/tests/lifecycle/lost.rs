@@ -14,7 +14,7 @@ const UPGRADING: &str = "C=unknown L=v1 True/Upgrading: Upgrading addon to versi
 const A_WHILE: Duration = Duration::from_secs(2);
 
 fn stopped(fleet: &Fleet<'_>, by: &str) -> String {
-    format!("False/WaitingForTurn: it has stopped, because 1 failed where 0 may: {}", fleet.cluster(by))
+    format!("False/WaitingForTurn: the rollout stopped: 1 failed, 0 may: {}", fleet.cluster(by))
 }
 
 pub(crate) async fn who_is_lost_after_it_began_keeps_its_place_and_stops_the_rest(hub: &Cluster) {

@@ -49,7 +49,7 @@ pub(crate) async fn two_at_a_time_by_name(hub: &Cluster) {
     .await;
     assert_eq!(
         waiting,
-        json!([{"for": format!("at most 2 at a time: {names}"), "count": 2, "clusters": [fleet.cluster("c3"), fleet.cluster("c4")]}])
+        json!([{"reason": "ConcurrencyLimit", "for": format!("at most 2 at a time: {names}"), "count": 2, "clusters": [fleet.cluster("c3"), fleet.cluster("c4")]}])
     );
     fleet.behaves("c2", Manner::Well);
     fleet.wake();
@@ -69,10 +69,8 @@ pub(crate) async fn a_failure_stops_the_rest(hub: &Cluster) {
     let fleet = at_v1(hub, 3).await;
     fleet.behaves("c1", Manner::Refuses("v2"));
     fleet.place(json!([progressive(&fleet, "v2", json!({"maxConcurrency": 1}))])).await;
-    let stopped = format!(
-        "False/WaitingForTurn: it has stopped, because 1 failed where 0 may: {}",
-        fleet.cluster("c1")
-    );
+    let stopped =
+        format!("False/WaitingForTurn: the rollout stopped: 1 failed, 0 may: {}", fleet.cluster("c1"));
     for cluster in ["c2", "c3"] {
         fleet.until_condition(cluster, "Configured", &stopped).await;
         assert_eq!(fleet.said(cluster).await, format!("C=v1 L= {DONE}"));
@@ -90,7 +88,7 @@ pub(crate) async fn a_pause_lets_nobody_begin(hub: &Cluster) {
     paused["paused"] = json!(true);
     fleet.place(json!([paused])).await;
     for cluster in ["c1", "c2"] {
-        fleet.until_condition(cluster, "Configured", "False/WaitingForTurn: it is paused").await;
+        fleet.until_condition(cluster, "Configured", "False/WaitingForTurn: the rollout is paused").await;
         assert_eq!(fleet.said(cluster).await, format!("C=v1 L= {DONE}"));
     }
     fleet.place(json!([fleet.placed("global", "v2")])).await;

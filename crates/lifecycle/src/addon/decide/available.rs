@@ -4,7 +4,7 @@
 use bellwether_api::addon::vocabulary::{AVAILABLE, MANIFEST_APPLIED};
 use bellwether_conditions::{Condition, ConditionType, Desired, Reason, Status, shorten};
 
-use super::works::{Stand, Stands};
+use crate::works::{Copies, Stand, Stands, Workload};
 
 /// How long a message may be.
 const LONGEST: usize = 1024;
@@ -40,28 +40,6 @@ pub mod reason {
     pub const MANIFESTS: &str = "AddonManifestApplied";
     /// Of ManifestApplied: some object was not.
     pub const NO_MANIFESTS: &str = "ManifestWorkApplyFailed";
-}
-
-/// A workload, as the agent reports it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workload {
-    /// Which: `Deployment hello/hello`.
-    pub name: String,
-    /// How its copies are; nothing, while nobody has said.
-    pub copies: Option<Copies>,
-    /// Whether the agent looks at it: of one that does not, there is nothing to be learned by waiting.
-    pub watched: bool,
-}
-
-/// The copies of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copies {
-    /// How many there should be.
-    pub wanted: i64,
-    /// How many are ready, old or new.
-    pub ready: i64,
-    /// How many are new, and how many old ones are still there; nothing where the agent does not say.
-    pub renewed: Option<(i64, i64)>,
 }
 
 /// All that counts.

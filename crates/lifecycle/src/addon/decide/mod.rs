@@ -5,4 +5,3 @@
 
 pub mod available;
 pub mod progress;
-pub mod works;

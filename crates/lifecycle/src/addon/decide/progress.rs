@@ -4,13 +4,14 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use bellwether_api::addon::ManagedClusterAddOnStatus;
-use bellwether_api::addon::vocabulary::{CONFIGURED, PROGRESSING, UNKNOWN_VERSION};
+use bellwether_api::addon::vocabulary::{CONFIGURED, PROGRESSING};
 use bellwether_conditions::{ConditionType, Desired, Reason, Status};
 use jiff::{SignedDuration, Timestamp};
 
-use super::works::Stands;
+use crate::rollout::Turn;
+use crate::standing::{Course, Standing, StatusVersion, resolve};
 use crate::version::{Catalogue, Version};
+use crate::works::Stands;
 
 /// Reasons of the condition Progressing.
 pub mod reason {
@@ -32,80 +33,12 @@ pub mod reason {
     pub const INVALID: &str = "InvalidVersion";
 }
 
-/// What the status of a ManagedClusterAddOn says of its versions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// `status.installVersion`: what was last begun.
-    pub begun: String,
-    /// `status.currentVersion`.
-    pub current: String,
-    /// `status.lastVersion`.
-    pub last: String,
-    /// How the change to what was last begun goes.
-    pub course: Course,
-    /// How the condition Progressing says that.
-    pub words: String,
-}
-
-/// How a change goes, as the condition Progressing remembers it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Course {
-    /// It is over, or nothing was ever begun.
-    #[default]
-    Over,
-    /// It goes on since then.
-    Since(Timestamp),
-    /// It took too long.
-    TimedOut,
-    /// There was no such version when it was asked for. What there is today does not count (A32).
-    Invalid,
-}
-
-impl Standing {
-    /// What a status says.
-    pub fn read(status: &ManagedClusterAddOnStatus) -> Self {
-        let begun = status.install_version.clone();
-        let progressing = status.conditions.iter().find(|condition| condition.type_ == PROGRESSING);
-        let course = progressing.map_or(Course::Over, |condition| {
-            let failed = condition.reason == reason::FAILED;
-            match condition.status.as_str() {
-                "True" => Course::Since(condition.last_transition_time.0),
-                _ if failed && condition.message.ends_with(&invalid(&begun)) => Course::Invalid,
-                _ if failed && condition.message.contains(&format!(" version {begun}{TIMED_OUT}")) => {
-                    Course::TimedOut
-                }
-                _ => Course::Over,
-            }
-        });
-        let (current, last) = (status.current_version.clone(), status.last_version.clone());
-        let words = progressing.map(|condition| condition.message.clone()).unwrap_or_default();
-        Self { begun, current, last, course, words }
-    }
-}
-
-/// How a message says that there is no such version; it is also how that is remembered.
-fn invalid(version: &str) -> String {
-    format!(" invalid version {version}")
-}
-
 /// How many versions are named.
 const NAMED: usize = 20;
-
-/// How a message says that a change took too long; it is also how that is remembered.
-const TIMED_OUT: &str = ": timed out after ";
 
 /// How long workloads are waited for before it is said that all is done without them: most come up soon after they were
 /// applied, and that both are so is then one thing to say.
 const COMING_UP: SignedDuration = SignedDuration::from_secs(10);
-
-/// Whether the turn of a cluster has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// It may change.
-    Come,
-    /// Others come first.
-    Waits(String),
-}
 
 /// What the objects of the wanted version are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,8 +58,8 @@ pub struct Observed<'a> {
     pub generation: i64,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// The version that it asks for; empty for the default.
-    pub requested: &'a str,
+    /// The version that it asks for; `None` for the default.
+    pub requested: Option<&'a Version>,
     /// What it has come to so far.
     pub standing: &'a Standing,
     /// Whether the configurations are others than those it was last begun with.
@@ -155,11 +88,13 @@ pub struct Observed<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// `status.installVersion`, `.currentVersion` and `.lastVersion`.
-    pub begun: String,
+    pub begun: Option<Version>,
     #[allow(missing_docs, reason = "with the one above")]
-    pub current: String,
+    pub current: StatusVersion,
     #[allow(missing_docs, reason = "with the one above")]
-    pub last: String,
+    pub last: StatusVersion,
+    /// How the change goes, as far as it failed.
+    pub course: Course,
     /// The condition Progressing; left as it is where nothing is said.
     pub progressing: Option<Desired>,
     /// The condition Configured; left as it is where nothing is said.
@@ -172,6 +107,13 @@ pub struct Verdict {
     pub next: Option<Timestamp>,
 }
 
+impl Verdict {
+    /// Whether the version of the change is the one that runs.
+    pub fn is_current(&self) -> bool {
+        self.begun.is_some() && self.current.known() == self.begun.as_ref()
+    }
+}
+
 /// What is done about works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
@@ -181,14 +123,6 @@ pub enum Deed {
     Bring,
 }
 
-/// The version that a cluster should have: what it asks for, else the default.
-pub fn wanted<'a>(requested: &'a str, catalogue: &'a Catalogue) -> Option<&'a str> {
-    match requested {
-        "" => catalogue.default_version().map(Version::as_str),
-        requested => Some(requested),
-    }
-}
-
 /// Decides, by the table.
 pub fn decide(observed: &Observed<'_>) -> Verdict {
     let standing = observed.standing;
@@ -196,6 +130,7 @@ pub fn decide(observed: &Observed<'_>) -> Verdict {
         begun: standing.begun.clone(),
         current: standing.current.clone(),
         last: standing.last.clone(),
+        course: standing.course,
         progressing: None,
         configured: None,
         works: Deed::Leave,
@@ -205,14 +140,14 @@ pub fn decide(observed: &Observed<'_>) -> Verdict {
     if observed.deleting {
         return unchanged;
     }
-    if let Turn::Waits(what) = &observed.turn {
-        let configured = observed.condition(CONFIGURED, Status::False, reason::WAITING, what.clone());
+    if let Turn::Waits(why) = &observed.turn {
+        let configured = observed.condition(CONFIGURED, Status::False, reason::WAITING, why.to_string());
         return Verdict { configured: Some(configured), ..unchanged };
     }
-    let Some(version) = wanted(observed.requested, observed.catalogue) else {
+    let Some(version) = resolve(observed.requested, observed.catalogue) else {
         let message = format!("Waiting for ClusterManagementAddOn {} status.defaultVersion.", observed.addon);
         let progressing = observed.condition(PROGRESSING, Status::True, reason::INSTALLING, message);
-        return Verdict { current: String::new(), progressing: Some(progressing), ..unchanged };
+        return Verdict { current: StatusVersion::None, progressing: Some(progressing), ..unchanged };
     };
     Attempt::of(observed, version).verdict()
 }
@@ -260,28 +195,27 @@ impl Direction {
 /// A cluster whose turn has come, on its way to a version.
 struct Attempt<'a> {
     observed: &'a Observed<'a>,
-    version: &'a str,
-    /// Whether this is the first look at it.
+    version: &'a Version,
+    /// Whether the change to it begins now.
     edge: bool,
-    last: String,
+    last: StatusVersion,
 }
 
 impl<'a> Attempt<'a> {
-    fn of(observed: &'a Observed<'a>, version: &'a str) -> Self {
+    fn of(observed: &'a Observed<'a>, version: &'a Version) -> Self {
         let standing = observed.standing;
-        let edge = standing.begun != version;
-        let last = match (edge, standing.begun.as_str()) {
+        let edge = standing.begun.as_ref() != Some(version);
+        let last = match (edge, &standing.begun) {
             (false, _) => standing.last.clone(),
-            (true, "") => String::new(),
-            (true, _) if standing.course == Course::Invalid => UNKNOWN_VERSION.to_owned(),
-            (true, begun) => begun.to_owned(),
+            (true, Some(_)) if standing.course == Course::Invalid => StatusVersion::Unknown,
+            (true, begun) => begun.clone().into(),
         };
         Self { observed, version, edge, last }
     }
 
     fn verdict(&self) -> Verdict {
         let observed = self.observed;
-        let succeeded = !self.edge && observed.standing.current == self.version;
+        let succeeded = !self.edge && observed.standing.is_current();
         if !observed.catalogue.supports(self.version) {
             // It was good when it came, and is not taken away for that (A22).
             return if succeeded {
@@ -330,7 +264,8 @@ impl<'a> Attempt<'a> {
     fn succeeded(&self, works: Deed) -> Verdict {
         let message = "install completed with no errors.".to_owned();
         let progressing = self.observed.condition(PROGRESSING, Status::False, reason::SUCCEED, message);
-        Verdict { current: self.version.to_owned(), works, ..self.verdict_of(progressing) }
+        let current = StatusVersion::Known(self.version.clone());
+        Verdict { current, works, ..self.verdict_of(progressing) }
     }
 
     /// Rows 3 to 6. What was deployed stays.
@@ -340,10 +275,10 @@ impl<'a> Attempt<'a> {
             Some(Ordering::Less) => Direction::Upgrade.verb(),
             Some(Ordering::Greater) => Direction::Rollback.verb(),
         };
-        let message = format!("could not {verb}{}", invalid(self.version));
+        let message = format!("could not {verb} invalid version {}", self.version);
         let progressing = self.observed.condition(PROGRESSING, Status::False, reason::FAILED, message);
         let configured = self.observed.condition(CONFIGURED, Status::False, reason::INVALID, self.choice());
-        Verdict { configured: Some(configured), ..self.verdict_of(progressing) }
+        Verdict { configured: Some(configured), course: Course::Invalid, ..self.verdict_of(progressing) }
     }
 
     /// What there is to choose from.
@@ -363,12 +298,8 @@ impl<'a> Attempt<'a> {
 
     /// Rows 7 and 9 to 11.
     fn failed(&self, why: &str, works: Deed) -> Verdict {
-        self.failed_in_words(&format!(": {why}"), works)
-    }
-
-    fn failed_in_words(&self, why: &str, works: Deed) -> Verdict {
         let verb = self.direction().verb();
-        let message = format!("could not {verb} version {}{why}", self.version);
+        let message = format!("could not {verb} version {}: {why}", self.version);
         let progressing = self.observed.condition(PROGRESSING, Status::False, reason::FAILED, message);
         Verdict { works, ..self.verdict_of(progressing) }
     }
@@ -377,7 +308,8 @@ impl<'a> Attempt<'a> {
     fn progressing(&self) -> Verdict {
         let end = match self.observed.deadline.map(|limit| (limit, self.end(limit))) {
             Some((limit, end)) if end.is_none_or(|end| end <= self.observed.now) => {
-                return self.failed_in_words(&timed_out(limit), Deed::Bring);
+                let verdict = self.failed(&format!("timed out after {}", display(limit)), Deed::Bring);
+                return Verdict { course: Course::TimedOut(limit), ..verdict };
             }
             Some((_, end)) => end,
             None => None,
@@ -387,14 +319,16 @@ impl<'a> Attempt<'a> {
         Verdict { works: Deed::Bring, next: end, ..self.verdict_of(progressing) }
     }
 
-    /// What is under way. After a version that there was not, also what runs meanwhile (A6); that is said when it begins,
-    /// and stays, as the works tell only until they are written.
+    /// The message of a change. After an invalid version it also names the version that runs meanwhile (A6); the works show
+    /// that only until they are written, so the message of a change that goes on is kept.
     fn announcement(&self) -> String {
         let plain = format!("{} addon to version {}.", self.direction().reason(), self.version);
-        let held = &self.observed.standing.words;
+        let standing = self.observed.standing;
+        let goes_on = !self.edge && matches!(standing.course, Course::Since(_));
         match self.observed.running {
-            _ if !self.edge && held.starts_with(&plain) => held.clone(),
-            Some(running) if self.last == UNKNOWN_VERSION => {
+            // While it waits for a default version, none is running.
+            _ if goes_on && standing.current == StatusVersion::Unknown => standing.message.clone(),
+            Some(running) if self.last == StatusVersion::Unknown => {
                 format!("{plain} Version {running} is there until then.")
             }
             _ => plain,
@@ -408,9 +342,9 @@ impl<'a> Attempt<'a> {
         let since = match self.observed.standing.course {
             _ if self.edge || self.observed.reconfigured => now,
             Course::Since(since) => since,
-            // Whoever is given more time than before begins anew.
-            Course::TimedOut if self.observed.standing.words.ends_with(&timed_out(limit)) => return None,
-            Course::TimedOut => now,
+            // Another deadline than the one it exceeded gives it time again.
+            Course::TimedOut(exceeded) if exceeded == limit => return None,
+            Course::TimedOut(_) => now,
             Course::Over | Course::Invalid => now,
         };
         let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
@@ -428,9 +362,10 @@ impl<'a> Attempt<'a> {
         }
         let configured = self.observed.condition(CONFIGURED, Status::True, reason::CONFIGURED, message);
         Verdict {
-            begun: self.version.to_owned(),
-            current: UNKNOWN_VERSION.to_owned(),
+            begun: Some(self.version.clone()),
+            current: StatusVersion::Unknown,
             last: self.last.clone(),
+            course: Course::Over,
             progressing: Some(progressing),
             configured: Some(configured),
             works: Deed::Leave,
@@ -441,15 +376,12 @@ impl<'a> Attempt<'a> {
 
     /// How the version before compares with this one.
     fn order(&self) -> Option<Ordering> {
-        match self.last.as_str() {
-            "" | UNKNOWN_VERSION => None,
-            last => self.observed.catalogue.compare(last, self.version),
-        }
+        self.observed.catalogue.compare(self.last.known()?, self.version)
     }
 
     fn direction(&self) -> Direction {
-        match (self.last.as_str(), self.order()) {
-            ("" | UNKNOWN_VERSION, _) => Direction::Install,
+        match (self.last.known(), self.order()) {
+            (None, _) => Direction::Install,
             (_, Some(Ordering::Greater)) => Direction::Rollback,
             // Row 16: another spelling of the same numbers, or names that cannot be compared.
             (_, Some(Ordering::Less | Ordering::Equal) | None) => Direction::Upgrade,
@@ -457,12 +389,8 @@ impl<'a> Attempt<'a> {
     }
 }
 
-fn timed_out(limit: Duration) -> String {
-    format!("{TIMED_OUT}{}", in_words(limit))
-}
-
 /// A duration as strategies write it.
-fn in_words(limit: Duration) -> String {
+fn display(limit: Duration) -> String {
     let seconds = limit.as_secs();
     let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
     let words: String =

@@ -38,14 +38,14 @@ fn members(states: &str) -> Vec<Member> {
         b'c' => State::Changing(ago(1)),
         b'u' => State::Unproven {
             since: ago(1),
-            unwell: ago(1),
-            lacks: "it has not said that it is alive".to_owned(),
+            unmet_since: ago(1),
+            missing: "it has not said that it is alive".to_owned(),
         },
         b'd' => State::Done(ago(3600)),
         b'n' => State::Done(ago(1)),
         b'f' => State::Failed,
         b't' => State::TimedOut,
-        _ => State::Apart,
+        _ => State::Overridden,
     };
     states
         .split_whitespace()
@@ -67,7 +67,7 @@ fn run(strategy: &Strategy, states: &str) -> Plan {
 }
 
 fn begins(plan: &Plan) -> Vec<String> {
-    let begin = plan.turns.iter().filter(|(_, step)| **step == Step::Begins);
+    let begin = plan.turns.iter().filter(|(_, step)| **step == Step::Starts);
     let mut names: Vec<String> = begin.map(|(name, _)| name.clone()).collect();
     names.sort();
     names
@@ -77,8 +77,7 @@ fn begins(plan: &Plan) -> Vec<String> {
 fn shown(strategy: &Strategy, states: &str) -> (String, Vec<String>) {
     let found = run(strategy, states);
     let begin = begins(&found);
-    let waits =
-        found.waiting.iter().map(|waiting| format!("{}: {}", waiting.clusters.join(" "), waiting.in_words()));
+    let waits = found.waiting.iter().map(|waiting| format!("{}: {}", waiting.clusters.join(" "), waiting));
     (begin.join(" "), waits.collect())
 }
 
@@ -135,7 +134,7 @@ fn whose_turn_it_is() {
             },
             "a0 w1",
             "",
-            vec!["c2: group canary comes first, and a person has set the version of all its clusters"],
+            vec!["c2: group canary comes first, and a user has set the version of all its clusters"],
         ),
         (
             "half of five is three",
@@ -170,7 +169,7 @@ fn whose_turn_it_is() {
             at_a_time(2),
             "f w w",
             "",
-            vec!["c2 c3: it has stopped, because 1 failed where 0 may: c1"],
+            vec!["c2 c3: the rollout stopped: 1 failed, 0 may: c1"],
         ),
         (
             "a failure that is tolerated frees its place",
@@ -184,7 +183,7 @@ fn whose_turn_it_is() {
             tolerant(1),
             "f t w c",
             "",
-            vec!["c3: it has stopped, because 2 failed where 1 may: c1, c2"],
+            vec!["c3: the rollout stopped: 2 failed, 1 may: c1, c2"],
         ),
         (
             "a person's choice takes no place",
@@ -199,7 +198,7 @@ fn whose_turn_it_is() {
             "n n w",
             "",
             vec![
-                "c3: at most 2 at a time: c1 (well until 2024-05-01T10:00:59Z), c2 (well until 2024-05-01T10:00:59Z)",
+                "c3: at most 2 at a time: c1 (soaks until 2024-05-01T10:00:59Z), c2 (soaks until 2024-05-01T10:00:59Z)",
             ],
         ),
         (
@@ -207,7 +206,7 @@ fn whose_turn_it_is() {
             soaking(two),
             "d n w w",
             "c3",
-            vec!["c4: at most 2 at a time: c2 (well until 2024-05-01T10:00:59Z), c3"],
+            vec!["c4: at most 2 at a time: c2 (soaks until 2024-05-01T10:00:59Z), c3"],
         ),
         (
             "nobody soaks where all go at once",
@@ -236,8 +235,8 @@ fn whose_turn_it_is() {
             "f0 w0 w1",
             "",
             vec![
-                "c2: it has stopped, because 1 failed where 0 may: c1",
-                "c3: it has stopped, because 1 failed where 0 may: c1",
+                "c2: the rollout stopped: 1 failed, 0 may: c1",
+                "c3: the rollout stopped: 1 failed, 0 may: c1",
             ],
         ),
         ("a group by its place", by_index, "w0 w1 w1", "c2 c3", vec!["c1: group 1 comes first: c2, c3"]),
@@ -267,14 +266,14 @@ fn whose_turn_it_is() {
             soaking(Pace::PerGroup),
             "n0 d0 w1",
             "",
-            vec!["c3: group canary comes first: c1 (well until 2024-05-01T10:00:59Z)"],
+            vec!["c3: group canary comes first: c1 (soaks until 2024-05-01T10:00:59Z)"],
         ),
         (
             "a group with a failure too many",
             strategy(Pace::PerGroup),
             "d0 f0 w1",
             "",
-            vec!["c3: it has stopped, because 1 failed where 0 may: c2"],
+            vec!["c3: the rollout stopped: 1 failed, 0 may: c2"],
         ),
         (
             "a group with a failure that is tolerated",
@@ -283,7 +282,13 @@ fn whose_turn_it_is() {
             "c3",
             vec![],
         ),
-        ("paused", Strategy { paused: true, ..at_a_time(2) }, "w c w", "", vec!["c1 c3: it is paused"]),
+        (
+            "paused",
+            Strategy { paused: true, ..at_a_time(2) },
+            "w c w",
+            "",
+            vec!["c1 c3: the rollout is paused"],
+        ),
         (
             "nobody is where the first should be",
             Strategy {
@@ -295,7 +300,7 @@ fn whose_turn_it_is() {
             },
             "w w",
             "",
-            vec!["c1 c2: group canray comes first, and no cluster is in it"],
+            vec!["c1 c2: group canray comes first and has no clusters"],
         ),
         ("many names", at_a_time(4), "c c c c w", "", vec!["c5: at most 4 at a time: c1, c2, c3 and 1 more"]),
         ("nobody", strategy(Pace::All), "", "", vec![]),
@@ -309,8 +314,9 @@ fn whose_turn_it_is() {
 #[test]
 fn a_strategy_that_makes_no_sense_lets_nobody_begin() {
     let found = plan(&Err("it is odd".to_owned()), &members("w c d"), Share::Percent(100), now());
-    let words = "the rolloutStrategy makes no sense: it is odd".to_owned();
-    assert_eq!(found.turn("c1"), Some(Turn::Waits(words)));
+    let reason = WaitReason::InvalidStrategy("it is odd".to_owned());
+    assert_eq!(reason.to_string(), "the rolloutStrategy is invalid: it is odd");
+    assert_eq!(found.turn("c1"), Some(Turn::Waits(reason)));
     assert_eq!((found.turn("c2"), found.turn("c3"), found.turn("c9")), (None, None, None));
 }
 
@@ -331,13 +337,13 @@ fn who_is_not_proven_in_time_has_failed() {
 }
 
 #[test]
-fn who_was_well_may_be_unwell_for_a_moment() {
+fn who_was_well_may_be_unmet_since_for_a_moment() {
     // How many seconds ago all was done, and how many ago it was last well; the deadline; until when it has time, from now.
     let rows = [
         ("it never was well", 100, 100, 600, Some(500)),
         ("it never was well, and has had its time", 600, 600, 600, None),
-        ("it was well until now", 3600, 0, 600, Some(60)),
-        ("it was well until a moment ago", 3600, 59, 600, Some(1)),
+        ("it was soaks until now", 3600, 0, 600, Some(60)),
+        ("it was soaks until a moment ago", 3600, 59, 600, Some(1)),
         ("it was well, and that is too long ago", 3600, 60, 600, None),
         ("it comes and goes, within its time", 100, 10, 600, Some(500)),
         ("it comes and goes, at the end of its time", 590, 10, 600, Some(50)),
@@ -345,8 +351,9 @@ fn who_was_well_may_be_unwell_for_a_moment() {
         ("by its own clock that is still to come", 3600, -1800, 600, None),
         ("by its own clock that is still to come, within its time", 100, -1800, 600, Some(500)),
     ];
-    for (sentence, done, unwell, deadline, left) in rows {
-        let state = State::Unproven { since: ago(done), unwell: ago(unwell), lacks: "x".to_owned() };
+    for (sentence, done, unmet_since, deadline, left) in rows {
+        let state =
+            State::Unproven { since: ago(done), unmet_since: ago(unmet_since), missing: "x".to_owned() };
         let [first, second] = <[Member; 2]>::try_from(members("w w")).unwrap();
         let strategy = Ok(Strategy { deadline: Some(Duration::from_secs(deadline)), ..at_a_time(1) });
         let plan = plan(&strategy, &[Member { state, ..first }, second], Share::Percent(100), now());
@@ -357,9 +364,9 @@ fn who_was_well_may_be_unwell_for_a_moment() {
 
 #[test]
 fn everybody_is_counted_once() {
-    let Counts { selected, waiting, changing, done, failed, timed_out, apart } =
+    let Counts { selected, waiting, changing, done, failed, timed_out, overridden } =
         run(&strategy(Pace::All), "m w c u d n f t a").counts;
-    assert_eq!((selected, waiting, changing, done, failed, timed_out, apart), (9, 2, 2, 2, 1, 1, 1));
+    assert_eq!((selected, waiting, changing, done, failed, timed_out, overridden), (9, 2, 2, 2, 1, 1, 1));
 }
 
 proptest! {

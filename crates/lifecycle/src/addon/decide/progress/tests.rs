@@ -1,9 +1,10 @@
-use bellwether_api::addon::AddOnTemplate;
+use bellwether_api::addon::{AddOnTemplate, ManagedClusterAddOnStatus};
 use bellwether_conditions::{ConditionSet, TransitionKey};
 use serde_json::json;
 
 use super::*;
-use crate::addon::decide::works::Stand;
+use crate::rollout::WaitReason;
+use crate::works::Stand;
 
 mod words;
 
@@ -28,7 +29,12 @@ fn made(stand: Stand) -> Rendering {
 }
 
 fn standing(begun: &str, current: &str, last: &str) -> Standing {
-    Standing { begun: begun.into(), current: current.into(), last: last.into(), ..Standing::default() }
+    Standing {
+        begun: Version::new(begun),
+        current: StatusVersion::read(current),
+        last: StatusVersion::read(last),
+        ..Standing::default()
+    }
 }
 
 /// What a verdict says, in a line: the versions, the condition, its message.
@@ -37,7 +43,7 @@ fn line(verdict: &Verdict) -> String {
     let said = verdict.progressing.as_ref().map_or("-".to_owned(), |condition| {
         format!("{}/{}: {}", condition.status, condition.reason, condition.message)
     });
-    format!("P={begun} C={current} L={last} {said}")
+    format!("P={} C={current} L={last} {said}", StatusVersion::from(begun.clone()))
 }
 
 struct Row {
@@ -294,7 +300,7 @@ fn every_row_of_the_table_says_what_it_says() {
             addon: "hello",
             generation: 4,
             deleting: false,
-            requested: row.requested,
+            requested: Version::new(row.requested).as_ref(),
             standing: &row.standing,
             reconfigured: false,
             catalogue: &catalogue,
@@ -344,7 +350,7 @@ impl Story {
             addon: "hello",
             generation: 1,
             deleting: false,
-            requested: self.requested,
+            requested: Version::new(self.requested).as_ref(),
             standing: &Standing::read(&self.status),
             reconfigured,
             catalogue: &self.catalogue,
@@ -370,13 +376,15 @@ impl Story {
         let conditions = serde_json::to_value(&self.status.conditions).unwrap();
         let mut set: ConditionSet = serde_json::from_value(conditions).unwrap();
         for condition in verdict.progressing.into_iter().chain(verdict.configured) {
-            let (before, after) = (self.status.install_version.as_str(), verdict.begun.as_str());
+            let after = verdict.begun.as_ref().map(Version::as_str).unwrap_or_default();
+            let before = self.status.install_version.as_str();
             let _ = set.upsert(condition, TransitionKey::StatusReasonAndTarget { before, after }, self.now);
         }
         self.status.conditions = serde_json::from_value(serde_json::to_value(&set).unwrap()).unwrap();
-        self.status.install_version = verdict.begun;
-        self.status.current_version = verdict.current;
-        self.status.last_version = verdict.last;
+        self.status.install_version = StatusVersion::from(verdict.begun).to_string();
+        self.status.current_version = verdict.current.to_string();
+        self.status.last_version = verdict.last.to_string();
+        self.status.failure = verdict.course.failure();
         said
     }
 
@@ -474,7 +482,7 @@ fn back_from_a_version_that_there_was_not_all_is_there_already() {
 fn that_there_was_no_such_version_is_remembered_while_it_waits_and_when_there_is_one_later() {
     let mut story = at_v1();
     story.asks("v3").stands(Stand::Stale).look();
-    story.turn = Turn::Waits("others come first".to_owned());
+    story.turn = Turn::Waits(WaitReason::Paused);
     story.asks("v2").look();
     assert_eq!(story.configured(), "WaitingForTurn");
     story.catalogue = catalogue(&["v1", "v2", "v3"]);
@@ -560,13 +568,13 @@ fn a_version_in_use_that_is_withdrawn_stays_and_is_marked() {
 #[test]
 fn who_waits_keeps_everything_and_says_what_for() {
     let mut story = at_v1();
-    story.turn = Turn::Waits("2 of 2 clusters change: cluster1, cluster2".to_owned());
+    story.turn = Turn::Waits(WaitReason::ConcurrencyLimit(2));
     let verdict = story.asks("v2").stands(Stand::Stale).decided(true);
     assert_eq!(line(&verdict), "P=v1 C=v1 L= -");
     assert_eq!(verdict.works, Deed::Leave);
     let configured = verdict.configured.unwrap();
     assert_eq!((configured.status, configured.reason.as_str()), (Status::False, "WaitingForTurn"));
-    assert_eq!(configured.message, "2 of 2 clusters change: cluster1, cluster2");
+    assert_eq!(configured.message, "at most 2 at a time");
 }
 
 #[test]
@@ -577,7 +585,7 @@ fn what_is_deleted_is_left_as_it_is() {
         addon: "hello",
         generation: 2,
         deleting: true,
-        requested: "v2",
+        requested: Version::new("v2").as_ref(),
         standing: &standing,
         reconfigured: true,
         catalogue: &story.catalogue,
@@ -658,6 +666,6 @@ fn what_was_applied_waits_a_while_for_its_workloads() {
 fn durations_are_written_as_strategies_write_them() {
     for (seconds, words) in [(0, "0s"), (5, "5s"), (90, "1m30s"), (300, "5m"), (3661, "1h1m1s"), (7200, "2h")]
     {
-        assert_eq!(in_words(Duration::from_secs(seconds)), words);
+        assert_eq!(display(Duration::from_secs(seconds)), words);
     }
 }

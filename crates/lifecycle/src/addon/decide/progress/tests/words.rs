@@ -11,7 +11,7 @@ fn what_runs_meanwhile_and_what_is_not_ours_is_said_once() {
             addon: "hello",
             generation: 2,
             deleting: false,
-            requested: "v2",
+            requested: Version::new("v2").as_ref(),
             standing,
             reconfigured: false,
             catalogue: &story.catalogue,
@@ -31,7 +31,11 @@ fn what_runs_meanwhile_and_what_is_not_ours_is_said_once() {
     assert_eq!(first, "Installing addon to version v2. Version v1 is there until then.");
     assert_eq!(configured, "version v2 is asked for");
     // The works are of the new version by now, and nothing new is to be said.
-    let begun = Standing { words: first.clone(), ..standing("v2", "unknown", "unknown") };
+    let begun = Standing {
+        message: first.clone(),
+        course: Course::Since(now()),
+        ..standing("v2", "unknown", "unknown")
+    };
     assert_eq!(look(&begun, None, &[]).0, first);
     assert_eq!(look(&standing("v1", "v1", ""), Some("v1"), &[]).0, "Upgrading addon to version v2.");
     let (_, configured) = look(&begun, None, &strangers);

@@ -1,5 +1,5 @@
-//! The world against a hub that is simulated: events come late, writes are refused when they are outdated, agents answer
-//! when they like, and people change their minds.
+//! The hub cache and its judgements against a simulated hub: events are late, outdated writes conflict, agents answer at any
+//! time, and users change their minds.
 
 use bellwether_api::addon::vocabulary::INSTALLED_BY;
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -11,8 +11,11 @@ use proptest::strategy::Strategy as _;
 use proptest::{prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
-use crate::addon::decide::works::is_ours;
+use crate::hub::{AddonTask, User};
+use crate::works::is_ours;
 
 const ADDON: &str = "hello";
 const VERSIONS: [&str; 3] = ["v1", "v2", "v3"];
@@ -51,7 +54,7 @@ struct Hub {
     addons: BTreeMap<String, ManagedClusterAddOn>,
     works: BTreeMap<String, ManifestWork>,
     news: std::collections::VecDeque<News>,
-    world: World,
+    cache: HubCache,
     slots: usize,
     /// How many changed at the same time, at most.
     most: usize,
@@ -63,10 +66,10 @@ fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-/// The placement has chosen these.
-fn choose(world: &mut World, clusters: &[String]) {
+/// The placement selects these clusters.
+fn select(cache: &mut HubCache, clusters: &[String]) {
     let decisions: Vec<Value> = clusters.iter().map(|name| json!({"clusterName": name})).collect();
-    world.decide(object(json!({
+    cache.apply_decision(object(json!({
         "metadata": {"name": "all-decision-1", "namespace": "default", "labels": {
             "cluster.open-cluster-management.io/placement": "all",
             "cluster.open-cluster-management.io/decision-group-index": "0",
@@ -74,7 +77,7 @@ fn choose(world: &mut World, clusters: &[String]) {
         }},
         "status": {"decisions": decisions},
     })));
-    world.place(object(json!({
+    cache.apply_placement(object(json!({
         "metadata": {"name": "all", "namespace": "default"},
         "status": {
             "numberOfSelectedClusters": decisions.len(),
@@ -101,7 +104,7 @@ impl Hub {
             addons: BTreeMap::new(),
             works: BTreeMap::new(),
             news: std::collections::VecDeque::new(),
-            world: World::default(),
+            cache: HubCache::default(),
             slots,
             most: 0,
             asked: BTreeSet::from(["v1".to_owned()]),
@@ -110,28 +113,29 @@ impl Hub {
         hub
     }
 
-    /// A world that has listed everything.
+    /// A cache that has listed everything.
     fn start(&mut self) {
-        let mut world = World::default();
+        let mut cache = HubCache::default();
+        cache.add_user(User::Lifecycle);
         for version in &VERSIONS[..2] {
-            world.publish(object(json!({
+            cache.apply_template(object(json!({
                 "metadata": {"name": format!("hello-{version}")},
                 "spec": {"addonName": ADDON, "version": version, "agentSpec": {"workload": {"manifests": [
                     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello"}, "data": {"version": version}},
                 ]}}},
             })));
         }
-        choose(&mut world, &self.clusters);
+        select(&mut cache, &self.clusters);
         for name in &self.clusters {
-            world.join(&object(json!({"metadata": {"name": name}, "spec": {}})));
+            cache.apply_cluster(&object(json!({"metadata": {"name": name}, "spec": {}})));
         }
-        world.manage(self.management.clone());
-        self.addons.values().for_each(|addon| world.observe(addon.clone()));
+        cache.apply_management(self.management.clone());
+        self.addons.values().for_each(|addon| cache.apply_addon(addon.clone()));
         for (name, work) in &self.works {
-            world.deploy(name, &work.name_any(), Work::of(work));
+            cache.apply_work(name, &work.name_any(), Work::of(work));
         }
         self.news.clear();
-        self.world = world;
+        self.cache = cache;
     }
 
     fn next_revision(&mut self) -> Option<String> {
@@ -155,7 +159,7 @@ impl Hub {
             }
             Step::Install(place) => self.install(*place),
             Step::Hear(count) => (0..*count).for_each(|_| self.hear()),
-            Step::Plan => _ = self.world.plan(ADDON, self.now),
+            Step::Plan => _ = self.cache.plan(ADDON, self.now),
             Step::Visit(place) => self.visit(*place),
             Step::Answer(place, well) => self.answer(*place, *well),
             Step::Restart => self.start(),
@@ -196,11 +200,11 @@ impl Hub {
 
     fn hear(&mut self) {
         match self.news.pop_front() {
-            Some(News::Addon(addon)) => self.world.observe(*addon),
+            Some(News::Addon(addon)) => self.cache.apply_addon(*addon),
             Some(News::Work(work)) => {
-                self.world.deploy(&work.namespace().unwrap(), &work.name_any(), Work::of(&work));
+                self.cache.apply_work(&work.namespace().unwrap(), &work.name_any(), Work::of(&work));
             }
-            Some(News::Management(management)) => self.world.manage(*management),
+            Some(News::Management(management)) => self.cache.apply_management(*management),
             None => {}
         }
     }
@@ -208,26 +212,26 @@ impl Hub {
     /// As a visit does it: what was judged is written if it is still what was judged.
     fn visit(&mut self, place: usize) {
         let name = self.name(place);
-        let key = Key::new(&name, ADDON);
+        let key = AddonKey::new(&name, ADDON);
         for _ in 0..3 {
-            let Some(judgement) = self.world.judge(&key, self.now) else { return };
+            let Some(judgement) = self.cache.judge(&key, self.now) else { return };
             if judgement.is_settled() {
                 return;
             }
             if let Some(status) = judgement.status {
                 let revision = self.next_revision();
                 if judgement.begins {
-                    self.world.begins(&key, self.now);
+                    self.cache.set_starting(&key, self.now);
                 }
                 // Whatever comes of it, it is answered here.
-                self.world.began(&key);
+                self.cache.clear_starting(&key);
                 let Some(addon) = self.addons.get_mut(&name) else { return };
                 if addon.metadata.resource_version != judgement.object.metadata.resource_version {
                     return;
                 }
                 addon.status = Some(status);
                 addon.metadata.resource_version = revision;
-                self.world.observe(addon.clone());
+                self.cache.apply_addon(addon.clone());
                 self.news.push_back(News::Addon(Box::new(addon.clone())));
                 self.most = self.most.max(self.changing());
                 if judgement.begins {
@@ -255,7 +259,7 @@ impl Hub {
                 work.metadata.uid = Some(format!("w-{name}"));
                 work.status = before.and_then(|before| before.status.clone());
                 work.metadata.resource_version = self.next_revision();
-                self.world.deploy(&name, &work.name_any(), Work::of(&work));
+                self.cache.apply_work(&name, &work.name_any(), Work::of(&work));
                 self.news.push_back(News::Work(Box::new(work.clone())));
                 self.works.insert(name.clone(), work);
             }
@@ -295,7 +299,7 @@ impl Hub {
             while !self.news.is_empty() {
                 self.hear();
             }
-            self.world.plan(ADDON, self.now);
+            self.cache.plan(ADDON, self.now);
             (0..count).for_each(|place| self.visit(place));
             (0..count).for_each(|place| self.answer(place, true));
         }
@@ -312,8 +316,8 @@ fn who_is_given_back_to_its_placement_does_not_go_by_the_default_meanwhile() {
     addon.spec.install_version.clear();
     addon.metadata.managed_fields = None;
     addon.metadata.resource_version = revision;
-    hub.world.observe(addon.clone());
-    hub.world.plan(ADDON, hub.now);
+    hub.cache.apply_addon(addon.clone());
+    hub.cache.plan(ADDON, hub.now);
     hub.visit(0);
     let after = hub.addons["c0"].status.clone().unwrap();
     assert_eq!((after.install_version.as_str(), &after.last_version), ("v1", &before.last_version), "not v2");
@@ -362,8 +366,8 @@ proptest! {
         // And then nobody writes anything any more.
         let revision = hub.revision;
         for place in 0..clusters {
-            let key = Key::new(&hub.name(place), ADDON);
-            let judged = hub.world.judge(&key, hub.now);
+            let key = AddonKey::new(&hub.name(place), ADDON);
+            let judged = hub.cache.judge(&key, hub.now);
             prop_assert!(judged.is_some_and(|judgement| judgement.is_settled()), "after {revision}");
         }
     }
@@ -404,7 +408,7 @@ fn a_strategy_and_a_version_in_one_edit_let_nobody_begin_before_they_are_heard_o
     hub.take(&Step::Plan);
     (0..3).for_each(|place| hub.take(&Step::Visit(place)));
     assert_eq!(begun(&hub), ["v1", "v1", "v1"], "by the strategy before, all would go");
-    hub.world.manage(hub.management.clone());
+    hub.cache.apply_management(hub.management.clone());
     (0..3).for_each(|place| hub.take(&Step::Visit(place)));
     assert_eq!(begun(&hub), ["v1", "v1", "v1"], "it is heard of and not planned yet");
     hub.take(&Step::Plan);
@@ -426,19 +430,23 @@ fn two_to_begin() -> Hub {
     hub
 }
 
+fn is_dirty(hub: &mut Hub, task: &AddonTask) -> bool {
+    hub.cache.take_dirty(User::Lifecycle).keys().any(|dirty| dirty == task)
+}
+
 #[test]
 fn a_write_without_an_answer_keeps_its_place_until_it_is_given_up() {
     let mut hub = two_to_begin();
-    let key = Key::new("c0", ADDON);
-    hub.world.begins(&key, hub.now);
+    let key = AddonKey::new("c0", ADDON);
+    hub.cache.set_starting(&key, hub.now);
     hub.take(&Step::Plan);
     (0..2).for_each(|place| hub.take(&Step::Visit(place)));
     assert_eq!(begun(&hub), ["v1", "v1"]);
-    hub.world.stirred();
-    hub.world.began(&key);
-    assert!(hub.world.stirred().addons.contains(ADDON), "it is planned anew");
+    hub.cache.take_dirty(User::Lifecycle);
+    hub.cache.clear_starting(&key);
+    assert!(is_dirty(&mut hub, &AddonTask::Plan(ADDON.into())), "it is planned again");
     hub.take(&Step::Plan);
-    assert!(hub.world.stirred().keys.contains(&key), "and is visited then");
+    assert!(is_dirty(&mut hub, &AddonTask::Addon(key)), "and is reconciled then");
     hub.take(&Step::Visit(0));
     assert_eq!(begun(&hub), ["v2", "v1"]);
     hub.settle();
@@ -449,9 +457,9 @@ fn a_write_without_an_answer_keeps_its_place_until_it_is_given_up() {
 fn a_refusal_is_told_of_what_was_refused_alone() {
     let mut hub = Hub::new(1, 1);
     hub.settle();
-    let key = Key::new("c0", ADDON);
-    hub.world.refuse(&key, Some("work x was refused".to_owned()));
-    assert!(hub.world.judge(&key, hub.now).unwrap().is_settled(), "what is deployed was taken");
+    let key = AddonKey::new("c0", ADDON);
+    hub.cache.set_rejected(&key, Some("work x was refused".to_owned()));
+    assert!(hub.cache.judge(&key, hub.now).unwrap().is_settled(), "what is deployed was taken");
     hub.take(&Step::Ask(1));
     hub.take(&Step::Install(0));
     hub.take(&Step::Hear(100));
@@ -467,12 +475,12 @@ fn who_is_dropped_before_it_is_known_to_be_lost_keeps_its_place() {
     let mut hub = two_to_begin();
     hub.take(&Step::Visit(0));
     assert_eq!(begun(&hub), ["v2", "v1"]);
-    choose(&mut hub.world, &["c1".to_owned()]);
+    select(&mut hub.cache, &["c1".to_owned()]);
     hub.take(&Step::Plan);
     hub.take(&Step::Visit(1));
     assert_eq!(begun(&hub), ["v2", "v1"], "why it was dropped is not heard of yet");
     // It was dropped for another reason, and its add-on is taken away.
-    hub.world.forget(&Key::new("c0", ADDON));
+    hub.cache.delete_addon(&AddonKey::new("c0", ADDON));
     hub.take(&Step::Plan);
     hub.take(&Step::Visit(1));
     assert_eq!(begun(&hub), ["v2", "v2"]);

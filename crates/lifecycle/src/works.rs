@@ -45,6 +45,28 @@ pub struct Reading {
     pub message: String,
 }
 
+/// A workload, as the agent reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Which: `Deployment hello/hello`.
+    pub name: String,
+    /// How its copies are; nothing, while nobody has said.
+    pub copies: Option<Copies>,
+    /// Whether the agent looks at it: of one that does not, there is nothing to be learned by waiting.
+    pub watched: bool,
+}
+
+/// The copies of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copies {
+    /// How many there should be.
+    pub wanted: i64,
+    /// How many are ready, old or new.
+    pub ready: i64,
+    /// How many are new, and how many old ones are still there; nothing where the agent does not say.
+    pub renewed: Option<(i64, i64)>,
+}
+
 /// Where a work stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stand {

@@ -1,4 +1,5 @@
-//! What is to be done about one add-on on one cluster: its status, its finalizer, and its works.
+//! What is to be done about one add-on on one cluster: its status, its finalizer and its works, decided from the hub cache.
+//! Pure.
 
 use std::sync::Arc;
 
@@ -12,13 +13,16 @@ use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
 
-use super::member::{Configs, asks_for};
-use super::{Key, Management, Reach, Stay, Work, World};
-use crate::addon::decide::available::{Known, Workload, available, is_coming_up, manifest_applied};
-use crate::addon::decide::progress::{self, Course, Deed, Observed, Rendering, Standing, Turn, Verdict};
-use crate::addon::decide::works::{Stand, Stands};
-use crate::install::{is_overridden, is_placed};
+use super::decide::available::{Known, available, is_coming_up, manifest_applied};
+use super::decide::progress::{self, Deed, Observed, Rendering, Verdict};
+use crate::clusters::Reachability;
+use crate::fields::{is_overridden, is_placed};
+use crate::hub::{AddonKey, Configs, HubCache, Management, Work, requests_same};
 use crate::render::{Order, Rendered, render};
+use crate::rollout::{Turn, WaitReason};
+use crate::standing::{Course, Standing, requested_version};
+use crate::version::Version;
+use crate::works::{Stand, Stands, Workload};
 
 /// The reason for which an add-on is marked as degraded by us.
 const UNSUPPORTED: &str = "VersionUnsupported";
@@ -27,7 +31,7 @@ const DELETING: &str = "Deleting";
 
 /// What is to be done. Each step comes after the one before it.
 #[derive(Debug)]
-pub struct Judgement {
+pub(crate) struct Judgement {
     /// The object that was judged.
     pub object: Arc<ManagedClusterAddOn>,
     /// Its finalizers, where they change.
@@ -44,7 +48,7 @@ pub struct Judgement {
 
 /// A write of a work.
 #[derive(Debug)]
-pub enum WorkWrite {
+pub(crate) enum WorkWrite {
     /// It is made.
     Create(Box<ManifestWork>),
     /// It is made another; only if it is still what was judged.
@@ -60,7 +64,7 @@ pub enum WorkWrite {
 
 impl WorkWrite {
     /// The name of the work.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Create(work) | Self::Replace(work) => work.name_any(),
             Self::Delete { name, .. } => name.clone(),
@@ -75,28 +79,28 @@ impl Judgement {
     }
 
     /// Whether there is nothing to do.
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.finalizers.is_none() && self.status.is_none() && self.works.is_empty()
     }
 }
 
-impl World {
-    /// Judges an add-on on a cluster; nothing, where it is none of ours.
-    pub fn judge(&self, key: &Key, now: Timestamp) -> Option<Judgement> {
-        let object = self.addons.get(&key.addon)?.get(&key.cluster)?;
+impl HubCache {
+    /// Judges an add-on on a cluster; `None` where it is not managed here.
+    pub(crate) fn judge(&self, key: &AddonKey, now: Timestamp) -> Option<Judgement> {
+        let object = self.addon(key)?;
         if object.metadata.deletion_timestamp.is_some() {
-            return self.farewell(key, object, now);
+            return self.judge_deletion(key, object, now);
         }
-        if matches!(self.clusters.get(&key.cluster), Some((_, Stay::Leaves))) {
+        if self.cluster(&key.cluster).is_some_and(|cluster| cluster.is_deleting) {
             return None;
         }
-        let management = self.managements.get(&key.addon)?;
+        let management = self.management(&key.addon)?;
         Some(self.judge_managed(key, object, management, now))
     }
 
     fn judge_managed(
         &self,
-        key: &Key,
+        key: &AddonKey,
         object: &Arc<ManagedClusterAddOn>,
         management: &Management,
         now: Timestamp,
@@ -104,35 +108,31 @@ impl World {
         let before = object.status.clone().unwrap_or_default();
         let standing = Standing::read(&before);
         let configs = self.configs_of(management, object);
-        let reconfigured = configs.as_ref().is_ok_and(|configs| {
-            !standing.begun.is_empty() && !configs.are_those_of(&before.config_references)
-        });
-        let version = progress::wanted(&object.spec.install_version, &management.catalogue);
-        let works = self.works.get(&key.cluster);
-        let ours: Vec<&Work> = works
-            .iter()
-            .flat_map(|works| works.values())
-            .filter(|work| work.addon.as_ref() == Some(&key.addon))
-            .collect();
+        let reconfigured = configs
+            .as_ref()
+            .is_ok_and(|configs| standing.begun.is_some() && !configs.are_same_as(&before.config_references));
+        let requested = Version::new(&object.spec.install_version);
+        let version = requested_version(object, &management.catalogue);
+        let version = version.as_ref();
+        let ours: Vec<&Work> = self.works_of(key).collect();
         let rendered = version.and_then(|version| self.rendered(key, object, management, version, &configs));
         let stands = rendered.as_ref().and_then(|rendered| rendered.as_ref().ok()).map(|rendered| {
             let wanted: Vec<_> = rendered.iter().map(Rendered::wanted).collect();
             let found: Vec<_> = ours.iter().map(|work| work.found.clone()).collect();
-            Stands::of(&wanted, &found, &key.addon, version.unwrap_or_default())
+            Stands::of(&wanted, &found, &key.addon, version.map(Version::as_str).unwrap_or_default())
         });
-        let others = works.iter().flat_map(|works| works.values());
-        let strangers = others.filter(|work| work.claims.as_ref() == Some(&key.addon));
+        let strangers = self.works(&key.cluster).filter(|work| work.claims.as_ref() == Some(&key.addon));
         let strangers: Vec<String> = strangers.map(|work| work.found.name.clone()).collect();
         let running = ours.iter().map(|work| work.found.version.as_str());
-        let running = running.filter(|running| Some(*running) != version).max();
+        let running = running.filter(|running| Some(*running) != version.map(Version::as_str)).max();
         let rendering = match (&rendered, &stands) {
             (Some(Err(why)), _) => Rendering::Failed(why.clone()),
             (_, stands) => Rendering::Made(stands.clone().unwrap_or_default()),
         };
-        let begins = version.is_some_and(|version| version != standing.begun) || reconfigured;
+        let begins = version.is_some_and(|version| standing.begun.as_ref() != Some(version)) || reconfigured;
         let turn = if begins { self.turn(key, object, management) } else { Some(Turn::Come) };
         let Some(turn) = turn.filter(|_| !self.is_to_be_planned(key, object, management, &standing)) else {
-            // It is planned in a moment, and looked at again then.
+            // It is planned soon, and reconciled again then.
             return Judgement::nothing_yet(object);
         };
         let waits = matches!(turn, Turn::Waits(_));
@@ -141,7 +141,7 @@ impl World {
             addon: &key.addon,
             generation: object.metadata.generation.unwrap_or_default(),
             deleting: false,
-            requested: &object.spec.install_version,
+            requested: requested.as_ref(),
             standing: &standing,
             reconfigured,
             catalogue: &management.catalogue,
@@ -150,29 +150,25 @@ impl World {
             coming_up: workloads.iter().any(is_coming_up),
             running,
             strangers: &strangers,
-            // What is said of the works before is not said of those that are to come.
-            refused: self.refused.get(key).filter(|_| !begins).map(String::as_str),
+            // A rejection of the works before says nothing of those to come.
+            refused: self.rejection(key).filter(|_| !begins),
             deadline: management.deadline(&key.cluster),
             now,
         });
         let begins =
             begins && verdict.begun != standing.begun || reconfigured && verdict.works == Deed::Bring;
         let mut told = match verdict.works {
-            Deed::Bring => stands.clone().filter(|_| !verdict.begun.is_empty()),
+            Deed::Bring => stands.clone().filter(|_| verdict.begun.is_some()),
             // What is there is judged as it is, whatever is asked for.
-            Deed::Leave
-                if ours.is_empty() && !verdict.current.is_empty() && verdict.current == verdict.begun =>
-            {
-                Some(Stands::default())
-            }
+            Deed::Leave if ours.is_empty() && verdict.is_current() => Some(Stands::default()),
             Deed::Leave => Stands::as_found(ours.iter().map(|work| &work.found)),
         };
-        if verdict.works == Deed::Bring && verdict.current != verdict.begun {
+        if verdict.works == Deed::Bring && !verdict.is_current() {
             // What is brought now is waited for from now on, and nothing is written only to say so.
             told.iter_mut().for_each(Stands::await_what_is_brought);
         }
         let known = Known {
-            reachable: !matches!(self.clusters.get(&key.cluster), Some((Reach::No, _))),
+            reachable: !self.is_unreachable(&key.cluster),
             stands: told.as_ref(),
             workloads: &workloads,
             heartbeat: None,
@@ -204,15 +200,24 @@ impl World {
         }
     }
 
+    /// The works of an add-on on a cluster.
+    fn works_of(&self, key: &AddonKey) -> impl Iterator<Item = &Work> {
+        self.works(&key.cluster).filter(move |work| work.addon.as_ref() == Some(&key.addon))
+    }
+
+    fn is_unreachable(&self, cluster: &str) -> bool {
+        self.cluster(cluster).is_some_and(|cluster| cluster.reachability == Reachability::Unreachable)
+    }
+
     fn rendered(
         &self,
-        key: &Key,
+        key: &AddonKey,
         object: &ManagedClusterAddOn,
         management: &Management,
-        version: &str,
+        version: &Version,
         configs: &Result<Configs, String>,
     ) -> Option<Result<Vec<Rendered>, String>> {
-        let template = &self.templates.get(management.catalogue.template(version)?)?.object;
+        let template = &self.template(management.catalogue.template(version)?)?.object;
         let configs = match configs {
             Ok(configs) => configs,
             Err(why) => return Some(Err(why.clone())),
@@ -228,36 +233,37 @@ impl World {
         Some(render(&order).map_err(|why| why.to_string()))
     }
 
-    /// Whose turn it is: those that people made or set go at once, all others by their placement, when that is planned.
-    fn turn(&self, key: &Key, object: &ManagedClusterAddOn, management: &Management) -> Option<Turn> {
+    /// Whether an add-on may start to change: at once where a user created it or set its version, otherwise by its rollout;
+    /// `None` while that is not planned.
+    fn turn(&self, key: &AddonKey, object: &ManagedClusterAddOn, management: &Management) -> Option<Turn> {
         if !is_placed(object) || is_overridden(object) {
             return Some(Turn::Come);
         }
         if management.object.spec.install_strategy.type_ != InstallType::Placements {
             return Some(Turn::Come);
         }
-        if !management.planned {
+        if !management.is_planned {
             return None;
         }
         match management.rollout(&key.cluster) {
-            // It asks for something that its placement does not, as far as is known here: what the placement asks for is
-            // not written there yet, or not heard of here. To begin with it would be to pass by its rollout.
-            Some(rollout) if !asks_for(object, &rollout.wish) => None,
+            // It asks for something else than its placement: the request of the placement is not written there yet, or not
+            // delivered here. To start with it would bypass its rollout.
+            Some(rollout) if !requests_same(object, &rollout.request) => None,
             Some(rollout) => rollout.plan.turn(&key.cluster),
-            None => Some(Turn::Waits("no placement has chosen the cluster, as far as is known".to_owned())),
+            None => Some(Turn::Waits(WaitReason::NotSelected)),
         }
     }
 
-    /// Whether an add-on was too late, and it is not known yet by which deadline: whoever starts anew gives it no more time.
+    /// Whether an add-on timed out and its deadline is not planned yet: a restart of this process gives it no more time.
     fn is_to_be_planned(
         &self,
-        key: &Key,
+        key: &AddonKey,
         object: &ManagedClusterAddOn,
         management: &Management,
         standing: &Standing,
     ) -> bool {
-        standing.course == Course::TimedOut
-            && !management.planned
+        matches!(standing.course, Course::TimedOut(_))
+            && !management.is_planned
             && management.rollout(&key.cluster).is_none()
             && management.object.spec.install_strategy.type_ == InstallType::Placements
             && is_placed(object)
@@ -266,7 +272,7 @@ impl World {
 
     fn bring(
         &self,
-        key: &Key,
+        key: &AddonKey,
         object: &ManagedClusterAddOn,
         rendered: &[Rendered],
         stands: &Stands,
@@ -293,20 +299,19 @@ impl World {
         changes.chain(surplus.map(|work| delete(work))).collect()
     }
 
-    /// An add-on that goes: its works first, then it.
-    fn farewell(&self, key: &Key, object: &Arc<ManagedClusterAddOn>, now: Timestamp) -> Option<Judgement> {
+    /// An add-on that is being deleted: first its works, then its finalizer.
+    fn judge_deletion(
+        &self,
+        key: &AddonKey,
+        object: &Arc<ManagedClusterAddOn>,
+        now: Timestamp,
+    ) -> Option<Judgement> {
         let held = object.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
         if !held {
             return None;
         }
-        let works = self.works.get(&key.cluster);
-        let ours = works
-            .iter()
-            .flat_map(|works| works.values())
-            .filter(|work| work.addon.as_ref() == Some(&key.addon));
-        let ours: Vec<&Work> = ours.collect();
-        let cluster = self.clusters.get(&key.cluster);
-        let done = ours.is_empty() || cluster.is_none();
+        let ours: Vec<&Work> = self.works_of(key).collect();
+        let done = ours.is_empty() || self.cluster(&key.cluster).is_none();
         let finalizers = done.then(|| {
             let others = object.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER);
             others.cloned().collect()
@@ -315,7 +320,7 @@ impl World {
         let mut after = before.clone();
         if !done {
             let names: Vec<&str> = ours.iter().map(|work| work.found.name.as_str()).collect();
-            let away = if matches!(cluster, Some((Reach::No, _))) { ", which is out of reach," } else { "" };
+            let away = if self.is_unreachable(&key.cluster) { ", which is out of reach," } else { "" };
             let message =
                 format!("The agent of {}{away} has to take away {}.", key.cluster, names.join(", "));
             let desired = Desired::new(
@@ -338,7 +343,7 @@ fn delete(work: &Work) -> WorkWrite {
     WorkWrite::Delete { name: work.found.name.clone(), uid: work.uid.clone() }
 }
 
-fn work(key: &Key, object: &ManagedClusterAddOn, rendered: &Rendered) -> ManifestWork {
+fn work(key: &AddonKey, object: &ManagedClusterAddOn, rendered: &Rendered) -> ManifestWork {
     let version = object.status.as_ref().map(|status| status.install_version.clone()).unwrap_or_default();
     let mut work = ManifestWork::new(&rendered.name, rendered.spec.clone());
     work.metadata.namespace = Some(key.cluster.to_string());
@@ -359,9 +364,10 @@ fn status(
     let mut set = read(before);
     // What is brought is a version in its configurations: another of either begins anew (A33).
     let named = |version: &str, references: &[AppliedConfig]| format!("{version} {}", json!(references));
+    let begun = verdict.begun.as_ref().map(ToString::to_string).unwrap_or_default();
     let (held, wanted) = (
         named(&before.install_version, &before.config_references),
-        named(&verdict.begun, references.unwrap_or(&before.config_references)),
+        named(&begun, references.unwrap_or(&before.config_references)),
     );
     let target = TransitionKey::StatusReasonAndTarget { before: &held, after: &wanted };
     for (desired, key) in
@@ -374,7 +380,7 @@ fn status(
     let degraded = ConditionType::constant(DEGRADED);
     let mine = set.get(&degraded).is_none_or(|said| said.reason.as_str() == UNSUPPORTED);
     if mine && verdict.unsupported {
-        let message = format!("version {} is no longer among those that there are", verdict.begun);
+        let message = format!("version {begun} is no longer among those that there are");
         let wrong = Desired::new(degraded, Status::True, Reason::constant(UNSUPPORTED), message);
         let _ = set.upsert(wrong, TransitionKey::Status, now);
     } else if mine {
@@ -387,15 +393,16 @@ fn status(
         let _ = set.upsert(applied, TransitionKey::Status, now);
     }
     let mut conditions = write(&set);
-    if verdict.current != verdict.begun || verdict.begun != before.install_version {
+    if !verdict.is_current() || begun != before.install_version {
         // What the agent has heard of the add-on so far was of something else.
         let heartbeat = conditions.iter_mut().find(|said| said.type_ == HEARTBEAT);
         heartbeat.into_iter().for_each(|said| said.observed_generation = None);
     }
     ManagedClusterAddOnStatus {
-        install_version: verdict.begun.clone(),
-        current_version: verdict.current.clone(),
-        last_version: verdict.last.clone(),
+        install_version: begun,
+        current_version: verdict.current.to_string(),
+        last_version: verdict.last.to_string(),
+        failure: verdict.course.failure(),
         conditions,
         config_references: references.unwrap_or(&before.config_references).to_vec(),
     }
@@ -441,3 +448,6 @@ fn is_news(before: &ManagedClusterAddOnStatus, after: &ManagedClusterAddOnStatus
     };
     without(before) != without(after) || told(before) != told(after)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! A work as the world keeps it: what it is and what the agent says of it, without its objects.
+//! A ManifestWork as the hub cache keeps it: what it is and what the agent reports, without its objects.
 
 use std::sync::Arc;
 
@@ -10,9 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use crate::addon::decide::available::{Copies, Workload};
-use crate::addon::decide::works::{Found, Reading, addon_of};
 use crate::render;
+use crate::works::{Copies, Found, Reading, Workload, addon_of};
 
 /// A work, in short.
 #[derive(Clone, Debug, PartialEq, Eq)]
