@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use bellwether_agent::{Agent, lease, mirror, work};
-use bellwether_heartbeat::addon::{Addons, MirrorTimeouts, Operators};
+use bellwether_heartbeat::addon::{AddonOperatorReconciler, AddonReconciler, MirrorTimeouts};
 use bellwether_heartbeat::checker;
 use bellwether_lifecycle::clusters::{self, ClusterSetBindings, ClusterSets, Clusters};
 use bellwether_lifecycle::placement::{self, Placements};
@@ -47,7 +47,7 @@ impl Controller {
     /// Its name in flags, logs and metrics, and as an identity.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Addon => Addons::NAME,
+            Self::Addon => AddonReconciler::NAME,
             Self::HeartbeatChecker => checker::NAME,
             Self::Work => work::NAME,
             Self::ClusterLease => lease::NAME,
@@ -118,8 +118,8 @@ impl Selection {
             match controller {
                 Controller::Addon => {
                     let context = context();
-                    let addons = Addons::new(&context, heartbeats.mirror());
-                    let operators = Operators::new(&context);
+                    let addons = AddonReconciler::new(&context, heartbeats.mirror());
+                    let operators = AddonOperatorReconciler::new(&context);
                     let shutdown = context.shutdown.clone();
                     shutdown.spawn(run(operators, context.clone()));
                     shutdown.spawn(run(addons, context));
@@ -181,26 +181,26 @@ fn spawn<F: Future<Output = ()> + Send + 'static>(context: Context, run: impl Fn
     shutdown.spawn(run(context));
 }
 
-/// How the controllers of add-ons on a cluster judge them.
+/// The settings of the heartbeat checker and the Addon controller.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HeartbeatArgs {
-    /// After how many periods without a heartbeat an add-on counts as silent.
-    #[arg(long, value_name = "N", default_value_t = checker::Settings::default().timeout_multiplier, value_parser = multiplier)]
+    /// The number of periods without a heartbeat after which an add-on counts as silent; must be >= 1.
+    #[arg(long, value_name = "N", default_value_t = checker::Settings::default().timeout_multiplier, value_parser = parse_multiplier)]
     timeout_multiplier: NonZeroU32,
 
-    /// Also say of an AddonInstance that has never had a heartbeat that it is awaited: Healthy is then
-    /// Unknown/PendingFirstHeartbeat. Without this it is left alone.
+    /// Report AddonInstances that have not had a heartbeat yet, as Healthy=Unknown with the reason PendingFirstHeartbeat.
+    /// By default their status is not changed.
     #[arg(long)]
     report_pending: bool,
 
-    /// Also say on an Addon that its add-on is silent, in a condition HeartbeatTimeout. Without this it is said on the
-    /// AddonInstance alone.
+    /// Also report a heartbeat timeout on the Addon, in the condition HeartbeatTimeout. By default only the AddonInstance
+    /// reports it.
     #[arg(long)]
     mirror_timeouts: bool,
 }
 
-fn multiplier(text: &str) -> Result<NonZeroU32, String> {
-    text.parse().map_err(|_| "it is a whole number from 1 on".to_owned())
+fn parse_multiplier(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| "must be a whole number >= 1".to_owned())
 }
 
 impl HeartbeatArgs {
@@ -211,10 +211,10 @@ impl HeartbeatArgs {
     fn checker(&self) -> checker::Settings {
         checker::Settings {
             timeout_multiplier: self.timeout_multiplier,
-            never_beaten: if self.report_pending {
-                checker::NeverBeaten::Reported
+            pending_policy: if self.report_pending {
+                checker::PendingPolicy::Report
             } else {
-                checker::NeverBeaten::Silent
+                checker::PendingPolicy::Ignore
             },
         }
     }

@@ -1,7 +1,7 @@
-//! One condition, as it stands ([`Condition`]) and as a writer wants it ([`Desired`]).
+//! One condition: [`Condition`] is in the status of an object, [`Desired`] is what a writer wants it to be.
 //!
-//! On the wire it is `metav1.Condition`. Reading is lenient, because the list holds conditions of others.
-//! Members that `metav1.Condition` does not have are not kept.
+//! The wire format is `metav1.Condition`. Parsing is lenient, because a list also has conditions of other writers. Fields that
+//! `metav1.Condition` does not have are dropped. Merging into a list is left to [`ConditionSet`](crate::ConditionSet).
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{ConditionType, Reason};
 
-/// Whether a condition holds.
+/// The status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Status {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not hold.
+    /// The condition does not hold.
     False,
-    /// Nobody can tell.
+    /// The writer cannot determine whether the condition holds.
     Unknown,
 }
 
 impl Status {
-    /// The word on the wire.
+    /// The status in the wire format.
     pub const fn as_str(self) -> &'static str {
         match self {
             Status::True => "True",
@@ -31,9 +31,9 @@ impl Status {
         }
     }
 
-    /// Reads a word of the wire; one that is none of the three tells us nothing, which is `Unknown`.
-    pub fn as_read(word: &str) -> Self {
-        match word {
+    /// Parses the wire format; any other text counts as `Unknown`.
+    pub fn as_read(text: &str) -> Self {
+        match text {
             "True" => Status::True,
             "False" => Status::False,
             _ => Status::Unknown,
@@ -53,9 +53,9 @@ impl fmt::Display for Status {
     }
 }
 
-/// What a writer wants a condition to say.
+/// A condition as a writer wants it to be.
 ///
-/// It has no transition time: that belongs to the [set](crate::ConditionSet), which knows what was said before.
+/// It has no transition time: the [set](crate::ConditionSet) determines it from the existing condition.
 ///
 /// ```
 /// use bellwether_conditions::{ConditionType, Desired, Reason, Status};
@@ -71,30 +71,30 @@ impl fmt::Display for Status {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Desired {
-    /// What the condition is about.
+    /// The type of the condition.
     pub type_: ConditionType,
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub status: Status,
-    /// Why, in one word.
+    /// The cause, for programs: one CamelCase word.
     pub reason: Reason,
-    /// Why, for a person.
+    /// The cause, for people.
     pub message: String,
-    /// The generation of the object that was judged, where the writer knows it.
+    /// The generation of the object that the condition is about, if the writer knows it.
     pub observed_generation: Option<i64>,
 }
 
 impl Desired {
-    /// A wish that does not say which generation it judges.
+    /// Creates a desired condition without an observed generation.
     pub fn new(type_: ConditionType, status: Status, reason: Reason, message: impl Into<String>) -> Self {
         Self { type_, status, reason, message: message.into(), observed_generation: None }
     }
 
-    /// The same, judged at this generation of the object.
+    /// Sets the observed generation.
     pub fn observed_at(self, generation: i64) -> Self {
         Self { observed_generation: Some(generation), ..self }
     }
 
-    /// The condition that this wish becomes where none was before.
+    /// Converts to a condition with this transition time.
     pub fn since(self, instant: Timestamp) -> Condition {
         Condition {
             type_: self.type_,
@@ -108,39 +108,39 @@ impl Desired {
     }
 }
 
-/// A condition as it stands in the status of an object.
+/// A condition in the status of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Wire", into = "Wire")]
 pub struct Condition {
-    /// What the condition is about.
+    /// The type of the condition.
     pub type_: ConditionType,
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub status: Status,
-    /// A status word that is none of the three, so that the condition is written back as it was read.
+    /// The original text of a status that is not valid, so that the condition is written back as it was read.
     foreign_status: Option<String>,
-    /// Why, in one word.
+    /// The cause, for programs: one CamelCase word.
     pub reason: Reason,
-    /// Why, for a person.
+    /// The cause, for people.
     pub message: String,
-    /// Since when; the epoch where the writer left it out. Written in whole seconds, as Kubernetes does.
+    /// The time of the last transition; the Unix epoch if it is missing. It is serialized in whole seconds, as in Kubernetes.
     pub last_transition_time: Timestamp,
-    /// The generation of the object that was judged, where the writer said so.
+    /// The generation of the object that the condition is about, if the writer reported it.
     pub observed_generation: Option<i64>,
 }
 
 impl Condition {
-    /// Whether it holds.
+    /// Whether the status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == Status::True
     }
 
-    /// Whether it was judged at `generation` or later.
+    /// Whether the observed generation is `generation` or later.
     pub fn has_observed(&self, generation: i64) -> bool {
         self.observed_generation.is_some_and(|observed| observed >= generation)
     }
 }
 
-/// `metav1.Condition`, with everything optional that somebody may have left out.
+/// `metav1.Condition`, in which fields may be missing.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
@@ -177,7 +177,7 @@ impl From<Condition> for Wire {
         Self {
             type_: condition.type_,
             status: match (condition.status, condition.foreign_status) {
-                (Status::Unknown, Some(word)) => word,
+                (Status::Unknown, Some(text)) => text,
                 (status, _) => status.as_str().to_owned(),
             },
             observed_generation: condition.observed_generation,
@@ -188,7 +188,7 @@ impl From<Condition> for Wire {
     }
 }
 
-/// Cuts a message to at most `limit` bytes, between characters, ending in `...` where something was cut.
+/// Shortens a message to at most `limit` bytes, at a character boundary. A shortened message ends in `...`.
 ///
 /// ```
 /// use bellwether_conditions::shorten;

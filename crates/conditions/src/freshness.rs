@@ -1,70 +1,68 @@
-//! Silence, measured.
+//! Whether the last heartbeat or report of a sender is recent enough.
 //!
-//! A sender promises to be heard within some time. [`Beat`] is the evidence that we have of it,
-//! [`Freshness::judge`] says whether that is still fresh at a given instant, and when to look again. No clock
-//! is read and no timer is kept.
+//! [`Beat`] is the last heartbeat of a sender, as an observer received it. [`Freshness::judge`] determines whether it is fresh
+//! at a given time, and when it becomes stale. Reading the clock and waiting are left to the caller.
 //!
-//! **Instants that an observer hands in (`seen`, `now`) must come from one clock that does not step**; the
-//! stamps are the sender's, whose clock may be wrong in either direction.
+//! **Invariant:** the times of the observer (`seen`, `now`) must come from one monotonic clock. The timestamps come from the
+//! sender, whose clock may be wrong in either direction.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The last sign of life of a sender, as an observer has it.
+/// The last heartbeat of a sender, as an observer received it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Beat {
-    /// The time that the sender gave.
+    /// The timestamp of the sender.
     stamp: Timestamp,
-    /// When the observer first saw this stamp.
+    /// When the observer first received this timestamp.
     seen: Timestamp,
     sight: Sight,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Sight {
-    /// It was there when the observer came: the stamp is the only evidence of when it was sent.
+    /// It existed when the observer started, so only its timestamp tells when it was sent.
     Found,
-    /// It took the place of another while the observer looked: the sender was alive then, whatever its clock
-    /// says.
+    /// It arrived while the observer was running, so the sender was alive at that time, even if its clock is wrong.
     Arrived,
 }
 
 impl Beat {
-    /// What is known after seeing `stamp` at `now`. Any change of the stamp is a beat, even to an earlier time;
-    /// the same stamp again is none.
+    /// Returns the last heartbeat after receiving `stamp` at `now`. Any change of the timestamp is a heartbeat, even to an
+    /// earlier time; the same timestamp again is not.
     #[must_use]
     pub fn observe(previous: Option<Beat>, stamp: Timestamp, now: Timestamp) -> Beat {
         match previous {
-            Some(beat) if beat.stamp == stamp => beat,
+            Some(heartbeat) if heartbeat.stamp == stamp => heartbeat,
             Some(_) => Beat::arrived(stamp, now),
             None => Beat { stamp, seen: now, sight: Sight::Found },
         }
     }
 
-    /// A stamp that the observer saw come where none was before, at `now`.
+    /// A heartbeat that arrived at `now`, when there was none before.
     pub fn arrived(stamp: Timestamp, now: Timestamp) -> Beat {
         Beat { stamp, seen: now, sight: Sight::Arrived }
     }
 
-    /// A sign of life that the observer itself has witnessed or given, on its own clock.
+    /// A heartbeat at `at` by the clock of the observer.
     pub fn witnessed(at: Timestamp) -> Beat {
         Beat::arrived(at, at)
     }
 }
 
-/// Which side the limit itself is on.
+/// Whether a heartbeat is stale when its age is exactly the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
-    /// Silence is stale from the limit on.
+    /// Stale if the age is greater than or equal to the limit.
     StaleAtLimit,
-    /// Silence is stale only past the limit.
+    /// Stale if the age is greater than the limit.
     FreshAtLimit,
 }
 
-/// How long a silence is tolerated, and how far a sender's clock is believed.
+/// How old the last heartbeat may be, and how far ahead the clock of a sender may be.
 ///
 /// ```
 /// use std::time::Duration;
@@ -72,47 +70,52 @@ pub enum Boundary {
 ///
 /// let start = "2024-05-01T10:00:00Z".parse()?;
 /// let timeout = "2024-05-01T10:00:30Z".parse()?;
-/// let beat = Beat::observe(None, start, start);
+/// let heartbeat = Beat::observe(None, start, start);
 ///
 /// let three_periods = Freshness::of_period(Duration::from_secs(10), 3);
-/// assert_eq!(three_periods.judge(Some(&beat), start), Judgement::Fresh { last: start, until: timeout });
-/// assert_eq!(three_periods.judge(Some(&beat), timeout), Judgement::Stale { last: start, since: timeout });
+/// assert_eq!(three_periods.judge(Some(&heartbeat), start), Judgement::Fresh { last: start, until: timeout });
+/// assert_eq!(three_periods.judge(Some(&heartbeat), timeout), Judgement::Stale { last: start, since: timeout });
 /// assert_eq!(three_periods.judge(None, timeout), Judgement::Never);
 /// # Ok::<(), jiff::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Freshness {
-    /// The silence that is tolerated.
+    /// The maximum age of the last heartbeat.
     pub limit: Duration,
-    /// Which side the limit itself is on.
+    /// Whether a heartbeat is stale when its age is exactly the limit.
     pub boundary: Boundary,
-    /// How far ahead of the observer a stamp may be and still be believed; beyond, the observation counts.
-    pub lead: Duration,
+    /// How far ahead of the observer's clock a timestamp may be. If it is further ahead, it is ignored, and the time of receipt
+    /// is used.
+    pub max_clock_lead: Duration,
 }
 
 impl Freshness {
-    /// For a sender that promises a beat every `period`: stale once `periods` of them have gone by, and a stamp
-    /// of more than one period ahead is not believed.
+    /// For a sender with a heartbeat every `period`: stale after this many `periods`. A timestamp that is more than one period
+    /// ahead is ignored.
     pub fn of_period(period: Duration, periods: u32) -> Self {
-        Self { limit: period.saturating_mul(periods), boundary: Boundary::StaleAtLimit, lead: period }
+        Self {
+            limit: period.saturating_mul(periods),
+            boundary: Boundary::StaleAtLimit,
+            max_clock_lead: period,
+        }
     }
 
-    /// For news that expire: stale when older than `limit`, and a stamp of more than `limit` ahead is not
-    /// believed.
+    /// For reports that expire: stale if older than `limit`. A timestamp that is more than `limit` ahead is ignored.
     pub fn within(limit: Duration) -> Self {
-        Self { limit, boundary: Boundary::FreshAtLimit, lead: limit }
+        Self { limit, boundary: Boundary::FreshAtLimit, max_clock_lead: limit }
     }
 
-    /// Whether the beat is fresh at `now`.
+    /// Determines whether the last heartbeat is fresh at `now`.
     ///
-    /// The judgement depends on `now` only by comparing it with one fixed instant: until the next beat, what is
-    /// stale stays stale.
-    pub fn judge(&self, beat: Option<&Beat>, now: Timestamp) -> Judgement {
-        let Some(beat) = beat else { return Judgement::Never };
-        let last = self.last_sign(beat);
+    /// A stale heartbeat stays stale until the next heartbeat, because `now` is only compared with one fixed time.
+    pub fn judge(&self, heartbeat: Option<&Beat>, now: Timestamp) -> Judgement {
+        let Some(heartbeat) = heartbeat else { return Judgement::Never };
+        let last = self.last_alive(heartbeat);
         let stale_from = match self.boundary {
-            Boundary::StaleAtLimit => after(last, self.limit),
-            Boundary::FreshAtLimit => after(after(last, self.limit), Duration::from_nanos(1)),
+            Boundary::StaleAtLimit => add_saturating(last, self.limit),
+            Boundary::FreshAtLimit => {
+                add_saturating(add_saturating(last, self.limit), Duration::from_nanos(1))
+            }
         };
         if now < stale_from {
             Judgement::Fresh { last, until: stale_from }
@@ -121,43 +124,43 @@ impl Freshness {
         }
     }
 
-    /// When the sender was last alive, as far as we can tell.
-    fn last_sign(&self, beat: &Beat) -> Timestamp {
-        // Measured when the stamp was seen, not now: otherwise a stamp of the future would be believed later,
-        // and bring a sender back to life that has been silent all along.
-        if beat.stamp > after(beat.seen, self.lead) {
-            return beat.seen;
+    /// When the sender was last alive, as far as the observer can determine.
+    fn last_alive(&self, heartbeat: &Beat) -> Timestamp {
+        // The comparison uses the time of receipt, not the current time. Otherwise a timestamp in the future would become valid
+        // later, and a sender that is silent all the time would count as alive again.
+        if heartbeat.stamp > add_saturating(heartbeat.seen, self.max_clock_lead) {
+            return heartbeat.seen;
         }
-        match beat.sight {
-            Sight::Found => beat.stamp,
-            Sight::Arrived => beat.stamp.max(beat.seen),
+        match heartbeat.sight {
+            Sight::Found => heartbeat.stamp,
+            Sight::Arrived => heartbeat.stamp.max(heartbeat.seen),
         }
     }
 }
 
-/// What silence means at an instant.
+/// Whether a sender is alive at a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// There has never been a beat.
+    /// There has been no heartbeat yet.
     Never,
-    /// The sender was heard recently enough.
+    /// The last heartbeat is recent enough.
     Fresh {
-        /// The last sign of life.
+        /// When the sender was last alive.
         last: Timestamp,
-        /// The first instant at which it is stale, unless there is another beat.
+        /// When it becomes stale, unless another heartbeat arrives.
         until: Timestamp,
     },
-    /// The sender has been silent for too long.
+    /// The last heartbeat is too old.
     Stale {
-        /// The last sign of life.
+        /// When the sender was last alive.
         last: Timestamp,
-        /// The first instant at which it was stale.
+        /// When it became stale.
         since: Timestamp,
     },
 }
 
 impl Judgement {
-    /// When to judge again if no beat comes; `None` where only a beat can change the judgement.
+    /// When the judgement changes if no heartbeat arrives; `None` if only a heartbeat can change it.
     pub fn next_change(self) -> Option<Timestamp> {
         match self {
             Judgement::Fresh { until, .. } => Some(until),
@@ -165,12 +168,12 @@ impl Judgement {
         }
     }
 
-    /// Whether the sender has been silent for too long.
+    /// Whether the last heartbeat is too old.
     pub fn is_stale(self) -> bool {
         matches!(self, Judgement::Stale { .. })
     }
 }
 
-fn after(instant: Timestamp, duration: Duration) -> Timestamp {
+fn add_saturating(instant: Timestamp, duration: Duration) -> Timestamp {
     instant.checked_add(duration).unwrap_or(Timestamp::MAX)
 }

@@ -1,7 +1,7 @@
-//! A change waits until all is well, or somebody accepts what is not.
+//! Delays a change until all checks pass, or a user accepts the risks.
 //!
-//! [`Gate::evaluate`] weighs [checks](Check) against [rulings](Ruling) and says what the change waits for. It
-//! decides nothing about how the checks come about, and does not make the change.
+//! [`Gate::evaluate`] compares [checks](Check) with [decisions](RiskDecision) of users, and lists what the change waits for.
+//! Running the checks and making the change are left to the caller.
 
 use std::fmt;
 
@@ -9,68 +9,70 @@ use crate::condition::Status;
 use crate::names::ConditionType;
 use crate::set::ConditionSet;
 
-/// One thing that a change depends on.
+/// One check that a change depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check<I> {
-    /// What it is, for rulings to refer to.
+    /// The identifier, to which decisions refer.
     pub id: I,
-    /// How it stands.
+    /// The result of the check.
     pub finding: Finding,
-    /// Whether somebody may accept it as it is.
-    pub waiver: Waiver,
+    /// Whether a user may accept the concern.
+    pub acceptance: Acceptance,
 }
 
 impl<I> Check<I> {
-    /// Something that must hold, whoever wishes otherwise.
+    /// A check that must pass; a user cannot accept its concern.
     pub fn must_hold(id: I, finding: Finding) -> Self {
-        Self { id, finding, waiver: Waiver::Never }
+        Self { id, finding, acceptance: Acceptance::NotPossible }
     }
 
-    /// A risk that somebody may accept.
+    /// A risk that a user may accept.
     pub fn risk(id: I, concern: impl Into<String>) -> Self {
-        Self { id, finding: Finding::Concern(concern.into()), waiver: Waiver::ByRuling }
+        Self { id, finding: Finding::Concern(concern.into()), acceptance: Acceptance::ByDecision }
     }
 }
 
-/// How a check stands.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// Nothing to say against the change.
+    /// The check passed.
     Clear,
-    /// This.
+    /// The check did not pass, for this cause.
     Concern(String),
 }
 
 impl Finding {
-    /// Whether `conditions` hold a True condition of this type that was judged at `generation` or later.
+    /// Passes if the condition of this type is True and its observed generation is `generation` or later.
     ///
-    /// A condition that speaks of an older generation, or of none, says nothing about this one.
+    /// A condition with an older or no observed generation does not count.
     pub fn of_condition(conditions: &ConditionSet, type_: &ConditionType, generation: i64) -> Self {
-        let Some(held) = conditions.get(type_) else {
+        let Some(condition) = conditions.get(type_) else {
             return Finding::Concern(format!("{type_} is not reported"));
         };
-        if !held.has_observed(generation) {
+        if !condition.has_observed(generation) {
             return Finding::Concern(format!("{type_} is not yet reported for generation {generation}"));
         }
-        match held.status {
+        match condition.status {
             Status::True => Finding::Clear,
-            status => Finding::Concern(format!("{type_} is {status}: {}: {}", held.reason, held.message)),
+            status => {
+                Finding::Concern(format!("{type_} is {status}: {}: {}", condition.reason, condition.message))
+            }
         }
     }
 }
 
 /// Whether a concern can be accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waiver {
-    /// No; it must go away.
-    Never,
-    /// Yes, by a [`Ruling`].
-    ByRuling,
+pub enum Acceptance {
+    /// It cannot be accepted; the check must pass.
+    NotPossible,
+    /// It can be accepted with a [`RiskDecision`].
+    ByDecision,
 }
 
-/// Which checks a ruling is about; a plain id is about itself.
+/// Selects the checks that a decision is about. An identifier selects the check with this identifier.
 pub trait Covers<I> {
-    /// Whether it is about this one.
+    /// Whether the decision is about this check.
     fn covers(&self, id: &I) -> bool;
 }
 
@@ -80,45 +82,46 @@ impl<I: Eq> Covers<I> for I {
     }
 }
 
-/// Somebody's word on a risk.
+/// The decision of a user about a risk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ruling<C> {
-    /// The checks it is about.
+pub struct RiskDecision<C> {
+    /// The checks that it is about.
     pub about: C,
-    /// What it says of them.
-    pub verdict: Verdict,
-    /// Why, in the words of whoever ruled.
+    /// The decision.
+    pub decision: Decision,
+    /// The user's explanation.
     pub reason: Option<String>,
 }
 
-/// What a ruling says.
+/// Whether a user accepts a risk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// The risk is taken.
+pub enum Decision {
+    /// The risk is accepted.
     Accepted,
-    /// The risk is not taken, whatever other rulings say.
+    /// The risk is refused; this overrides every acceptance.
     Refused,
 }
 
-/// What the gate says.
+/// The result of evaluating checks and decisions.
 ///
 /// ```
-/// use bellwether_conditions::gate::{Check, Finding, Gate, Ruling, Verdict};
+/// use bellwether_conditions::gate::{Check, Decision, Finding, Gate, RiskDecision};
 ///
 /// let checks = [
 ///     Check::must_hold("evaluated", Finding::Clear),
 ///     Check::risk("alert-42", "etcd is slow"),
 /// ];
-/// let gate = Gate::evaluate(&checks, &[] as &[Ruling<&str>]);
+/// let gate = Gate::evaluate(&checks, &[] as &[RiskDecision<&str>]);
 /// assert_eq!(gate.describe_unmet(), "alert-42: etcd is slow (not accepted)");
 ///
-/// let accepted = Ruling { about: "alert-42", verdict: Verdict::Accepted, reason: Some("known".to_owned()) };
+/// let accepted =
+///     RiskDecision { about: "alert-42", decision: Decision::Accepted, reason: Some("known".to_owned()) };
 /// assert!(Gate::evaluate(&checks, &[accepted]).is_open());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a change must not pass a closed gate"]
 pub struct Gate<'a, I> {
-    /// What the change waits for, in the order of the checks.
+    /// The concerns that the change waits for, in the order of the checks.
     pub unmet: Vec<Unmet<'a, I>>,
     /// The concerns that were accepted, in the order of the checks.
     pub accepted: Vec<Accepted<'a, I>>,
@@ -127,24 +130,24 @@ pub struct Gate<'a, I> {
 /// A concern that keeps the gate closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unmet<'a, I> {
-    /// The check.
+    /// The identifier of the check.
     pub id: &'a I,
-    /// The concern, in words.
+    /// The concern, for people.
     pub concern: &'a str,
-    /// What would open the gate.
-    pub why: Blocked<'a>,
+    /// Why the concern keeps the gate closed.
+    pub cause: BlockCause<'a>,
 }
 
 /// Why a concern keeps the gate closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blocked<'a> {
-    /// It cannot be accepted; it must go away.
+pub enum BlockCause<'a> {
+    /// The concern cannot be accepted; the check must pass.
     MustHold,
-    /// Nobody has accepted it.
+    /// No user has accepted it.
     NotAccepted,
-    /// Somebody has refused it.
+    /// A user has refused it.
     Refused {
-        /// Why, if they said so.
+        /// The user's explanation.
         reason: Option<&'a str>,
     },
 }
@@ -152,48 +155,47 @@ pub enum Blocked<'a> {
 /// A concern that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted<'a, I> {
-    /// The check.
+    /// The identifier of the check.
     pub id: &'a I,
-    /// The concern, in words.
+    /// The concern, for people.
     pub concern: &'a str,
-    /// Why it was accepted, if they said so.
+    /// The user's explanation.
     pub reason: Option<&'a str>,
 }
 
 impl<'a, I> Gate<'a, I> {
-    /// Weighs the checks against the rulings. A refusal outweighs every acceptance of the same check; of
-    /// several rulings that say the same, the first gives the reason.
-    pub fn evaluate<C: Covers<I>>(checks: &'a [Check<I>], rulings: &'a [Ruling<C>]) -> Self {
+    /// Evaluates checks and decisions. A refusal overrides every acceptance of the same check; of several equal decisions, the
+    /// reason of the first is used.
+    pub fn evaluate<C: Covers<I>>(checks: &'a [Check<I>], decisions: &'a [RiskDecision<C>]) -> Self {
         let mut gate = Gate { unmet: Vec::new(), accepted: Vec::new() };
         for check in checks {
             let Finding::Concern(concern) = &check.finding else { continue };
             let (id, concern) = (&check.id, concern.as_str());
-            let ruled =
-                |verdict| rulings.iter().find(|ruling| ruling.verdict == verdict && ruling.about.covers(id));
-            let why = match check.waiver {
-                Waiver::Never => Blocked::MustHold,
-                Waiver::ByRuling => match (ruled(Verdict::Refused), ruled(Verdict::Accepted)) {
-                    (Some(refusal), _) => Blocked::Refused { reason: refusal.reason.as_deref() },
+            let find = |decision| decisions.iter().find(|it| it.decision == decision && it.about.covers(id));
+            let cause = match check.acceptance {
+                Acceptance::NotPossible => BlockCause::MustHold,
+                Acceptance::ByDecision => match (find(Decision::Refused), find(Decision::Accepted)) {
+                    (Some(refusal), _) => BlockCause::Refused { reason: refusal.reason.as_deref() },
                     (None, Some(acceptance)) => {
                         gate.accepted.push(Accepted { id, concern, reason: acceptance.reason.as_deref() });
                         continue;
                     }
-                    (None, None) => Blocked::NotAccepted,
+                    (None, None) => BlockCause::NotAccepted,
                 },
             };
-            gate.unmet.push(Unmet { id, concern, why });
+            gate.unmet.push(Unmet { id, concern, cause });
         }
         gate
     }
 
-    /// Whether the change may go on.
+    /// Whether the change may proceed.
     pub fn is_open(&self) -> bool {
         self.unmet.is_empty()
     }
 }
 
 impl<I: fmt::Display> Gate<'_, I> {
-    /// What the change waits for, in words; empty when the gate is open.
+    /// Describes what the change waits for; empty if the gate is open.
     pub fn describe_unmet(&self) -> String {
         self.unmet.iter().map(Unmet::to_string).collect::<Vec<_>>().join("; ")
     }
@@ -202,11 +204,11 @@ impl<I: fmt::Display> Gate<'_, I> {
 impl<I: fmt::Display> fmt::Display for Unmet<'_, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.id, self.concern)?;
-        match self.why {
-            Blocked::MustHold => Ok(()),
-            Blocked::NotAccepted => f.write_str(" (not accepted)"),
-            Blocked::Refused { reason: None } => f.write_str(" (refused)"),
-            Blocked::Refused { reason: Some(reason) } => write!(f, " (refused: {reason})"),
+        match self.cause {
+            BlockCause::MustHold => Ok(()),
+            BlockCause::NotAccepted => f.write_str(" (not accepted)"),
+            BlockCause::Refused { reason: None } => f.write_str(" (refused)"),
+            BlockCause::Refused { reason: Some(reason) } => write!(f, " (refused: {reason})"),
         }
     }
 }

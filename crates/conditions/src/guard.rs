@@ -1,8 +1,8 @@
-//! Who may move a condition from which reason to which.
+//! Which writer may change a condition from which reason to which.
 //!
-//! A condition with several writers needs more than a lock: a late report must not cover a graver one. The
-//! rule is a table; a move that the table does not allow is an [outcome](Guarded::Refused) that changes
-//! nothing and is not worth a retry.
+//! If a condition has several writers, a late report of one must not replace a more severe report of another. The rules are a
+//! table. A change that the table does not allow is a [result](Guarded::Denied), not an error: it changes nothing, and retrying
+//! it is useless. The table itself is left to the caller.
 
 use std::fmt;
 
@@ -12,72 +12,71 @@ use crate::condition::Desired;
 use crate::names::Reason;
 use crate::set::{ConditionSet, Outcome, TransitionKey};
 
-/// The reasons that a table speaks of; several spellings may read as one.
-pub trait Vocabulary: Copy + Eq {
-    /// The reason that this text means, if the table knows it.
-    fn read(reason: &Reason) -> Option<Self>;
+/// The reasons of a table; several spellings may be parsed as one reason.
+pub trait GuardedReason: Copy + Eq {
+    /// Parses a reason; `None` if the table does not have it.
+    fn parse(reason: &Reason) -> Option<Self>;
 }
 
-/// Where a subject stands before the move.
+/// The reason of a condition before a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing<R> {
+pub enum CurrentReason<R> {
     /// There is no condition yet.
     Absent,
-    /// It has a reason that the table does not know, from another version perhaps.
-    Foreign,
-    /// It has a reason of the table.
-    At(R),
+    /// The table does not have the reason; it may come from another version of the program.
+    Unrecognized,
+    /// The table has the reason.
+    Known(R),
 }
 
-/// The standings that a rule allows a move from.
+/// The current reasons from which a rule allows a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origins<R: 'static> {
-    /// From everywhere.
+pub enum AllowedFrom<R: 'static> {
+    /// From any reason, and if there is no condition.
     Any,
-    /// From these reasons only; neither from none nor from a foreign one.
+    /// Only from these reasons; not if the reason is absent or unrecognized.
     Only(&'static [R]),
-    /// From everywhere but these reasons: a foreign reason must not lock the subject for ever.
-    AnyBut(&'static [R]),
+    /// From any other reason, also if it is absent or unrecognized: an unrecognized reason must not block a condition for ever.
+    AnyExcept(&'static [R]),
 }
 
-impl<R: Eq> Origins<R> {
-    fn include(&self, standing: &Standing<R>) -> bool {
-        match (self, standing) {
-            (Origins::Any, _) => true,
-            (Origins::Only(listed), Standing::At(reason)) => listed.contains(reason),
-            (Origins::Only(_), Standing::Absent | Standing::Foreign) => false,
-            (Origins::AnyBut(listed), Standing::At(reason)) => !listed.contains(reason),
-            (Origins::AnyBut(_), Standing::Absent | Standing::Foreign) => true,
+impl<R: Eq> AllowedFrom<R> {
+    fn include(&self, current: &CurrentReason<R>) -> bool {
+        match (self, current) {
+            (AllowedFrom::Any, _) => true,
+            (AllowedFrom::Only(listed), CurrentReason::Known(reason)) => listed.contains(reason),
+            (AllowedFrom::Only(_), CurrentReason::Absent | CurrentReason::Unrecognized) => false,
+            (AllowedFrom::AnyExcept(listed), CurrentReason::Known(reason)) => !listed.contains(reason),
+            (AllowedFrom::AnyExcept(_), CurrentReason::Absent | CurrentReason::Unrecognized) => true,
         }
     }
 }
 
-/// One row of a table: this actor may move a subject from there to these reasons.
+/// One row of a table: this actor may change the reason from these to those.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<A, R: 'static> {
-    /// Who moves.
+    /// The writer.
     pub actor: A,
-    /// From where.
-    pub from: Origins<R>,
-    /// To which reasons.
+    /// The current reasons.
+    pub from: AllowedFrom<R>,
+    /// The new reasons.
     pub to: &'static [R],
 }
 
-/// A table of moves: what no rule allows is refused.
+/// A table of allowed changes; every other change is denied.
 ///
-/// To stay at a reason is no move, and allowed to whoever may write that reason at all: its message may
-/// change.
+/// An actor that may write a reason at all may also update the message of a condition that already has this reason.
 ///
 /// ```
 /// use bellwether_conditions::Reason;
-/// use bellwether_conditions::guard::{Guard, Origins, Rule, Standing, Vocabulary};
+/// use bellwether_conditions::guard::{Guard, AllowedFrom, Rule, CurrentReason, GuardedReason};
 ///
 /// #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 /// enum Door { Open, Closed, Locked }
 /// use Door::*;
 ///
-/// impl Vocabulary for Door {
-///     fn read(reason: &Reason) -> Option<Self> {
+/// impl GuardedReason for Door {
+///     fn parse(reason: &Reason) -> Option<Self> {
 ///         match reason.as_str() {
 ///             "Open" => Some(Open),
 ///             "Closed" | "Shut" => Some(Closed),
@@ -91,38 +90,38 @@ pub struct Rule<A, R: 'static> {
 /// enum Who { Guest, Porter }
 ///
 /// const TABLE: Guard<Who, Door> = Guard::new(&[
-///     Rule { actor: Who::Porter, from: Origins::Any, to: &[Open, Closed, Locked] },
-///     Rule { actor: Who::Guest, from: Origins::AnyBut(&[Locked]), to: &[Open, Closed] },
+///     Rule { actor: Who::Porter, from: AllowedFrom::Any, to: &[Open, Closed, Locked] },
+///     Rule { actor: Who::Guest, from: AllowedFrom::AnyExcept(&[Locked]), to: &[Open, Closed] },
 /// ]);
 ///
-/// assert_eq!(TABLE.judge(Who::Guest, Standing::At(Closed), Open), Ok(()));
-/// assert!(TABLE.judge(Who::Guest, Standing::At(Locked), Open).is_err());
+/// assert_eq!(TABLE.check(Who::Guest, CurrentReason::Known(Closed), Open), Ok(()));
+/// assert!(TABLE.check(Who::Guest, CurrentReason::Known(Locked), Open).is_err());
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Guard<A: 'static, R: 'static> {
     rules: &'static [Rule<A, R>],
 }
 
-impl<A: Copy + Eq, R: Vocabulary> Guard<A, R> {
-    /// The guard of this table.
+impl<A: Copy + Eq, R: GuardedReason> Guard<A, R> {
+    /// Creates a guard from a table.
     pub const fn new(rules: &'static [Rule<A, R>]) -> Self {
         Self { rules }
     }
 
-    /// Whether `actor` may move a subject from where it stands to `to`, or why not.
-    pub fn judge(&self, actor: A, from: Standing<R>, to: R) -> Result<(), Refusal<A, R>> {
-        let mut own =
+    /// Checks whether `actor` may change the reason from `from` to `to`.
+    pub fn check(&self, actor: A, from: CurrentReason<R>, to: R) -> Result<(), Denial<A, R>> {
+        let mut rules =
             self.rules.iter().filter(|rule| rule.actor == actor && rule.to.contains(&to)).peekable();
-        if own.peek().is_none() {
-            return Err(Refusal::NotItsReason { actor, to });
+        if rules.peek().is_none() {
+            return Err(Denial::ReasonNotAllowed { actor, to });
         }
-        if from == Standing::At(to) || own.any(|rule| rule.from.include(&from)) {
+        if from == CurrentReason::Known(to) || rules.any(|rule| rule.from.include(&from)) {
             return Ok(());
         }
-        Err(Refusal::NotFromThere { actor, from, to })
+        Err(Denial::ChangeNotAllowed { actor, from, to })
     }
 
-    /// [Upserts](ConditionSet::upsert) what is desired if the table lets `actor` move the condition there.
+    /// [Upserts](ConditionSet::upsert) the condition if the table allows `actor` to make the change.
     pub fn upsert(
         &self,
         set: &mut ConditionSet,
@@ -131,88 +130,90 @@ impl<A: Copy + Eq, R: Vocabulary> Guard<A, R> {
         key: TransitionKey<'_>,
         instant: Timestamp,
     ) -> Guarded<A, R> {
-        let Some(to) = R::read(&desired.reason) else {
-            return Guarded::Refused(Refusal::UnknownReason { actor, to: desired.reason });
+        let Some(to) = R::parse(&desired.reason) else {
+            return Guarded::Denied(Denial::UnknownReason { actor, to: desired.reason });
         };
         let from = match set.get(&desired.type_) {
-            None => Standing::Absent,
-            Some(held) => R::read(&held.reason).map_or(Standing::Foreign, Standing::At),
+            None => CurrentReason::Absent,
+            Some(existing) => {
+                R::parse(&existing.reason).map_or(CurrentReason::Unrecognized, CurrentReason::Known)
+            }
         };
-        match self.judge(actor, from, to) {
+        match self.check(actor, from, to) {
             Ok(()) => Guarded::Allowed(set.upsert(desired, key, instant)),
-            Err(refusal) => Guarded::Refused(refusal),
+            Err(denial) => Guarded::Denied(denial),
         }
     }
 }
 
-/// What came of a guarded move.
+/// The result of a guarded upsert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "the outcome says whether there is anything to write"]
 pub enum Guarded<A, R> {
-    /// The table allows it; this is what it did.
+    /// The table allows the change; this is the result of the upsert.
     Allowed(Outcome),
-    /// The table does not allow it; nothing changed.
-    Refused(Refusal<A, R>),
+    /// The table does not allow the change; nothing changed.
+    Denied(Denial<A, R>),
 }
 
 impl<A, R> Guarded<A, R> {
-    /// Whether the set is different now, and must be written.
+    /// Whether the set has changed and must be written.
     pub fn changed(&self) -> bool {
         match self {
             Guarded::Allowed(outcome) => outcome.changed(),
-            Guarded::Refused(_) => false,
+            Guarded::Denied(_) => false,
         }
     }
 }
 
-/// Why a move is not allowed.
+/// Why a change is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal<A, R> {
-    /// The reason is not one of the table.
+pub enum Denial<A, R> {
+    /// The table does not have the new reason.
     UnknownReason {
-        /// Who wanted to move.
+        /// The writer.
         actor: A,
-        /// The reason as it was given.
+        /// The new reason.
         to: Reason,
     },
-    /// This actor never writes this reason.
-    NotItsReason {
-        /// Who wanted to move.
+    /// The actor may not write this reason at all.
+    ReasonNotAllowed {
+        /// The writer.
         actor: A,
-        /// To which reason.
+        /// The new reason.
         to: R,
     },
-    /// This actor may write the reason, but not from where the subject stands.
-    NotFromThere {
-        /// Who wanted to move.
+    /// The actor may write this reason, but not in place of the current one.
+    ChangeNotAllowed {
+        /// The writer.
         actor: A,
-        /// Where the subject stands, and stays.
-        from: Standing<R>,
-        /// To which reason.
+        /// The current reason, which stays.
+        from: CurrentReason<R>,
+        /// The new reason.
         to: R,
     },
 }
 
-impl<A: fmt::Display, R: fmt::Display> fmt::Display for Refusal<A, R> {
+impl<A: fmt::Display, R: fmt::Display> fmt::Display for Denial<A, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::UnknownReason { actor, to } => {
+            Denial::UnknownReason { actor, to } => {
                 write!(f, "{actor} may not report the unknown reason {to:?}", to = to.as_str())
             }
-            Refusal::NotItsReason { actor, to } => write!(f, "{actor} may never report {to}"),
-            Refusal::NotFromThere { actor, from, to } => {
-                write!(f, "{actor} may not move it from {from} to {to}")
+            Denial::ReasonNotAllowed { actor, to } => write!(f, "{actor} may never report {to}"),
+            Denial::ChangeNotAllowed { actor, from, to } => {
+                write!(f, "{actor} may not change the reason from {from} to {to}")
             }
         }
     }
 }
 
-impl<R: fmt::Display> fmt::Display for Standing<R> {
+impl<R: fmt::Display> fmt::Display for CurrentReason<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Standing::Absent => f.write_str("no condition"),
-            Standing::Foreign => f.write_str("a foreign reason"),
-            Standing::At(reason) => reason.fmt(f),
+            CurrentReason::Absent => f.write_str("no condition"),
+            CurrentReason::Unrecognized => f.write_str("an unrecognized reason"),
+            CurrentReason::Known(reason) => reason.fmt(f),
         }
     }
 }

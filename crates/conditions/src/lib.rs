@@ -1,40 +1,40 @@
-//! The engine of Bellwether: status conditions, pure.
+//! The condition engine: pure functions that set, guard, combine and age status conditions.
 //!
-//! Every job of Bellwether is the same loop: reports come in, one truthful condition goes out, silence counts,
-//! and changes wait for it. This crate holds that loop once:
+//! All controllers do the same: they receive reports, write one condition, detect missing reports, and delay changes until
+//! conditions hold. The rules for that are in this crate:
 //!
-//! | idea | question it answers |
+//! | module | question it answers |
 //! |---|---|
-//! | [`ConditionSet`] | what does this wish change, and since when does it hold? |
-//! | [`guard`] | may this actor move the condition from where it stands? |
-//! | [`fold::severity`] | which of many reports is the worst? |
-//! | [`fold::generation`] | do all hold, at the same generation? |
-//! | [`freshness`] | is the sender still alive, and when do I look again? |
-//! | [`gate`] | may the change go on, and what does it wait for? |
+//! | [`ConditionSet`] | What does this update change, and does the transition time change? |
+//! | [`guard`] | May this writer change the condition from its current reason to another? |
+//! | [`fold::severity`] | Which of several reports is the worst? |
+//! | [`fold::generation`] | Do all sources report success for the same generation? |
+//! | [`freshness`] | Is the last heartbeat recent enough, and when does it become stale? |
+//! | [`gate`] | May a change proceed, and what does it wait for? |
 //!
-//! **Invariants.** Nothing here does I/O, reads a clock or knows a Kubernetes client: instants are handed in. A
-//! refused, outdated or idle move is an outcome, not an error, and changes nothing. Names of jobs (which
-//! conditions, which reasons, which actors) stay in the jobs.
+//! **Invariants.** Nothing here does I/O, reads a clock or uses a Kubernetes client: timestamps are parameters. A denied or
+//! outdated update is a result, not an error, and changes nothing. This crate does not define condition types, reasons or
+//! writers; its users do.
 //!
 //! # Example
 //!
-//! An add-on falls silent; the silence becomes a condition, and the condition closes a gate.
+//! An add-on stops sending heartbeats. The timeout becomes a condition, and the condition closes a gate.
 //!
 //! ```
 //! use std::time::Duration;
 //!
 //! use bellwether_conditions::freshness::{Beat, Freshness};
-//! use bellwether_conditions::gate::{Check, Finding, Gate, Ruling};
+//! use bellwether_conditions::gate::{Check, Finding, Gate, RiskDecision};
 //! use bellwether_conditions::{ConditionSet, ConditionType, Desired, Outcome, Reason, Status, TransitionKey};
 //!
 //! const HEALTHY: ConditionType = ConditionType::constant("Healthy");
 //!
-//! let last_heard = "2024-05-01T06:07:53Z".parse()?;
+//! let last_heartbeat = "2024-05-01T06:07:53Z".parse()?;
 //! let now = "2024-05-01T06:08:25Z".parse()?;
-//! let beat = Beat::observe(None, last_heard, last_heard);
+//! let heartbeat = Beat::observe(None, last_heartbeat, last_heartbeat);
 //! let mut conditions = ConditionSet::default();
 //!
-//! if Freshness::of_period(Duration::from_secs(10), 3).judge(Some(&beat), now).is_stale() {
+//! if Freshness::of_period(Duration::from_secs(10), 3).judge(Some(&heartbeat), now).is_stale() {
 //!     let timeout = Desired::new(
 //!         HEALTHY,
 //!         Status::Unknown,
@@ -46,7 +46,7 @@
 //! }
 //!
 //! let checks = [Check::must_hold("cluster1", Finding::of_condition(&conditions, &HEALTHY, 1))];
-//! let gate = Gate::evaluate(&checks, &[] as &[Ruling<&str>]);
+//! let gate = Gate::evaluate(&checks, &[] as &[RiskDecision<&str>]);
 //! assert_eq!(
 //!     gate.describe_unmet(),
 //!     "cluster1: Healthy is Unknown: HeartbeatTimeout: Addon failed to send heartbeat.",

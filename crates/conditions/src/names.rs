@@ -1,8 +1,8 @@
-//! The names that conditions are made of: [`ConditionType`] and [`Reason`].
+//! Types for the names in conditions: [`ConditionType`] and [`Reason`].
 //!
-//! Our own names are checked, as constants by the compiler and as text by [`FromStr`]. Names that others
-//! wrote are read as they stand ([`ConditionType::as_read`], deserialising): a foreign condition must
-//! survive a rewrite of the list it is in.
+//! Names in our own code are validated: constants by the compiler, other text by [`FromStr`]. Names in objects of the API server
+//! are accepted without validation ([`ConditionType::as_read`], `Deserialize`), because conditions of other writers must be
+//! written back unchanged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,15 +10,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A name that the Kubernetes API would refuse.
+/// A name that the Kubernetes API would reject.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a {what}: {rule}")]
 pub struct InvalidName {
-    /// What the text was meant to be.
+    /// What the text should be: `condition type` or `reason`.
     pub what: &'static str,
-    /// The text that was refused.
+    /// The invalid text.
     pub text: String,
-    /// The rule it breaks, in words.
+    /// The rule that the text violates.
     pub rule: &'static str,
 }
 
@@ -30,16 +30,16 @@ macro_rules! name {
         pub struct $name(Cow<'static, str>);
 
         impl $name {
-            /// A name written in our own source; in a `const`, the compiler refuses an invalid one.
+            /// Creates a name from a literal. In a `const`, an invalid name is a compile error.
             ///
             /// # Panics
-            /// Outside a `const`, when the name is invalid. Use [`FromStr`] for text that comes from elsewhere.
+            /// Outside a `const`, if the name is invalid. Use [`FromStr`] for text from other sources.
             pub const fn constant(name: &'static str) -> Self {
                 assert!($valid(name.as_bytes()), "not a valid name of a condition type or reason");
                 Self(Cow::Borrowed(name))
             }
 
-            /// A name as somebody else wrote it, unchecked.
+            /// Creates a name from an object of another writer, without validation.
             pub fn as_read(text: impl Into<String>) -> Self {
                 Self(Cow::Owned(text.into()))
             }
@@ -77,7 +77,7 @@ macro_rules! name {
 }
 
 name!(
-    /// What a condition is about: `Available`, or qualified, `addons.managed.openshift.io/ReadyToBeDeleted`.
+    /// The type of a condition, such as `Available`, or with a prefix, `addons.managed.openshift.io/ReadyToBeDeleted`.
     ///
     /// ```
     /// use bellwether_conditions::ConditionType;
@@ -94,7 +94,7 @@ name!(
 );
 
 name!(
-    /// Why a condition is as it is, in one CamelCase word.
+    /// The reason of a condition: one CamelCase word.
     ///
     /// ```
     /// use bellwether_conditions::Reason;
@@ -106,7 +106,7 @@ name!(
     ///
     /// ```compile_fail
     /// # use bellwether_conditions::Reason;
-    /// const BAD: Reason = Reason::constant("two words");
+    /// const BAD: Reason = Reason::constant("not one word");
     /// ```
     Reason,
     "reason",
@@ -115,7 +115,7 @@ name!(
      1 to 1024 bytes"
 );
 
-// The grammars of metav1.Condition, as const functions: slice patterns because indexing could panic.
+// The validation patterns of metav1.Condition as const functions. They use slice patterns, because indexing could panic.
 
 const fn is_condition_type(text: &[u8]) -> bool {
     if text.len() > 316 {
@@ -155,13 +155,13 @@ const fn is_dns_name(text: &[u8]) -> bool {
     let mut previous = b'.';
     let mut rest = text;
     while let [byte, tail @ ..] = rest {
-        let fits = match byte {
+        let is_allowed = match byte {
             b'a'..=b'z' | b'0'..=b'9' => true,
             b'-' => previous != b'.',
             b'.' => previous != b'.' && previous != b'-',
             _ => false,
         };
-        if !fits {
+        if !is_allowed {
             return false;
         }
         previous = *byte;

@@ -1,7 +1,7 @@
-//! The conditions of one object: one per type, changed in place, the others left as they are.
+//! The conditions of one object: one per type. An update changes one condition in its position and keeps the others.
 //!
-//! The set decides what a wish changes and since when. It does not decide who may wish
-//! ([`guard`](crate::guard)), and it does not write: its caller compares and writes.
+//! The set determines what an update changes, and the transition time. Which writer may make which update is left to
+//! [`guard`](crate::guard); comparing with the stored list and writing it is left to the caller.
 
 use std::collections::HashMap;
 
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 use crate::condition::{Condition, Desired};
 use crate::names::ConditionType;
 
-/// What makes a change a *transition*, so that the transition time moves.
+/// Which changes of a condition are transitions, that is, set `lastTransitionTime`.
 ///
-/// Kubernetes' convention is [`Status`](Self::Status). Where the information is in the reason, or a
-/// success for another version is news, the use says so.
+/// The convention of Kubernetes is [`Status`](Self::Status). The other keys are for conditions whose information is in the
+/// reason, or for which success of another version is a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransitionKey<'a> {
-    /// The status alone.
+    /// A change of the status.
     Status,
-    /// The reason alone, for conditions that are always True.
+    /// A change of the reason, for conditions that are always True.
     Reason,
-    /// The status or the reason.
+    /// A change of the status or the reason.
     StatusAndReason,
-    /// The status, the reason, or what the condition is about, which the condition itself does not hold.
+    /// A change of the status, the reason, or the target, such as a version, which is not stored in the condition.
     StatusReasonAndTarget {
         /// The target when the condition was last written.
         before: &'a str,
@@ -33,9 +33,9 @@ pub enum TransitionKey<'a> {
 }
 
 impl TransitionKey<'_> {
-    fn differs(self, held: &Condition, desired: &Desired) -> bool {
-        let status = held.status != desired.status;
-        let reason = held.reason != desired.reason;
+    fn differs(self, existing: &Condition, desired: &Desired) -> bool {
+        let status = existing.status != desired.status;
+        let reason = existing.reason != desired.reason;
         match self {
             TransitionKey::Status => status,
             TransitionKey::Reason => reason,
@@ -45,29 +45,29 @@ impl TransitionKey<'_> {
     }
 }
 
-/// What an [`upsert`](ConditionSet::upsert) did.
+/// The result of an [`upsert`](ConditionSet::upsert).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "the outcome says whether there is anything to write"]
 pub enum Outcome {
-    /// Nothing: the condition already says so.
+    /// The condition already was as desired.
     Unchanged,
     /// There was no condition of this type.
     Added,
-    /// The transition key changed, and the transition time with it.
+    /// The transition key changed, and the transition time was set.
     Transitioned,
-    /// Something else changed; the transition time stayed.
+    /// Other fields changed; the transition time was kept.
     Updated,
-    /// Nothing: the condition already speaks of a newer generation.
+    /// Nothing changed, because the condition is about a newer generation.
     Outdated {
-        /// The generation that the wish judges.
+        /// The observed generation of the update.
         offered: i64,
-        /// The generation that the condition judges.
-        held: i64,
+        /// The observed generation of the existing condition.
+        existing: i64,
     },
 }
 
 impl Outcome {
-    /// Whether the set is different now, and must be written.
+    /// Whether the set has changed and must be written.
     pub fn changed(self) -> bool {
         match self {
             Outcome::Added | Outcome::Transitioned | Outcome::Updated => true,
@@ -78,7 +78,7 @@ impl Outcome {
 
 /// The conditions of one object, in their order, one per type.
 ///
-/// A list that has a type twice is repaired as it is read: the newest transition stays, in the first place.
+/// If a list has a type more than once, only the condition with the newest transition is kept, in the position of the first.
 ///
 /// ```
 /// use bellwether_conditions::{ConditionSet, ConditionType, Desired, Outcome, Reason, Status, TransitionKey};
@@ -93,8 +93,8 @@ impl Outcome {
 /// assert_eq!(set.upsert(available("one replica"), TransitionKey::Status, started), Outcome::Added);
 /// assert_eq!(set.upsert(available("one replica"), TransitionKey::Status, later), Outcome::Unchanged);
 /// assert_eq!(set.upsert(available("two replicas"), TransitionKey::Status, later), Outcome::Updated);
-/// let held = set.get(&ConditionType::constant("Available")).map(|held| held.last_transition_time);
-/// assert_eq!(held, Some(started));
+/// let existing = set.get(&ConditionType::constant("Available")).map(|existing| existing.last_transition_time);
+/// assert_eq!(existing, Some(started));
 /// # Ok::<(), jiff::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,43 +104,44 @@ pub struct ConditionSet {
 }
 
 impl ConditionSet {
-    /// Makes the condition of this type say what is desired.
+    /// Adds or updates the condition of this type.
     ///
-    /// The transition time becomes `instant` exactly when `key` changes. An observed generation never moves
-    /// backwards: an older wish is [`Outdated`](Outcome::Outdated), one that names none keeps the one held.
+    /// The transition time becomes `instant` if and only if the `key` changes. The observed generation never decreases: an
+    /// update with an older one is [`Outdated`](Outcome::Outdated), an update without one keeps the existing one.
     pub fn upsert(&mut self, desired: Desired, key: TransitionKey<'_>, instant: Timestamp) -> Outcome {
-        let Some(held) = self.conditions.iter_mut().find(|held| held.type_ == desired.type_) else {
+        let Some(existing) = self.conditions.iter_mut().find(|existing| existing.type_ == desired.type_)
+        else {
             self.conditions.push(desired.since(instant));
             return Outcome::Added;
         };
-        if let (Some(offered), Some(held)) = (desired.observed_generation, held.observed_generation)
-            && offered < held
+        if let (Some(offered), Some(existing)) = (desired.observed_generation, existing.observed_generation)
+            && offered < existing
         {
-            return Outcome::Outdated { offered, held };
+            return Outcome::Outdated { offered, existing };
         }
-        let transition = key.differs(held, &desired);
-        let since = if transition { instant } else { held.last_transition_time };
-        let observed_generation = desired.observed_generation.or(held.observed_generation);
-        let wanted = Desired { observed_generation, ..desired }.since(since);
-        if *held == wanted {
+        let transition = key.differs(existing, &desired);
+        let since = if transition { instant } else { existing.last_transition_time };
+        let observed_generation = desired.observed_generation.or(existing.observed_generation);
+        let updated = Desired { observed_generation, ..desired }.since(since);
+        if *existing == updated {
             return Outcome::Unchanged;
         }
-        *held = wanted;
+        *existing = updated;
         if transition { Outcome::Transitioned } else { Outcome::Updated }
     }
 
-    /// Takes the condition of this type out; the order of the rest stays.
+    /// Removes the condition of this type; the order of the others is kept.
     pub fn remove(&mut self, type_: &ConditionType) -> Option<Condition> {
-        let place = self.conditions.iter().position(|held| held.type_ == *type_)?;
-        Some(self.conditions.remove(place))
+        let index = self.conditions.iter().position(|existing| existing.type_ == *type_)?;
+        Some(self.conditions.remove(index))
     }
 
     /// The condition of this type.
     pub fn get(&self, type_: &ConditionType) -> Option<&Condition> {
-        self.conditions.iter().find(|held| held.type_ == *type_)
+        self.conditions.iter().find(|existing| existing.type_ == *type_)
     }
 
-    /// Whether there is a condition of this type, and it holds.
+    /// Whether there is a condition of this type, and its status is `True`.
     pub fn is_true(&self, type_: &ConditionType) -> bool {
         self.get(type_).is_some_and(Condition::is_true)
     }
@@ -150,7 +151,7 @@ impl ConditionSet {
         self.conditions.iter()
     }
 
-    /// The conditions as a list; compare it with the list that was read to see whether a write is due.
+    /// The conditions as a slice, to compare with the list that was read.
     pub fn as_slice(&self) -> &[Condition] {
         &self.conditions
     }
@@ -158,15 +159,17 @@ impl ConditionSet {
 
 impl From<Vec<Condition>> for ConditionSet {
     fn from(list: Vec<Condition>) -> Self {
-        let mut places: HashMap<ConditionType, usize> = HashMap::with_capacity(list.len());
+        let mut indices: HashMap<ConditionType, usize> = HashMap::with_capacity(list.len());
         let mut conditions: Vec<Condition> = Vec::with_capacity(list.len());
         for condition in list {
-            match places.get(&condition.type_).and_then(|&place| conditions.get_mut(place)) {
+            match indices.get(&condition.type_).and_then(|&index| conditions.get_mut(index)) {
                 None => {
-                    places.insert(condition.type_.clone(), conditions.len());
+                    indices.insert(condition.type_.clone(), conditions.len());
                     conditions.push(condition);
                 }
-                Some(held) if condition.last_transition_time > held.last_transition_time => *held = condition,
+                Some(existing) if condition.last_transition_time > existing.last_transition_time => {
+                    *existing = condition
+                }
                 Some(_) => {}
             }
         }

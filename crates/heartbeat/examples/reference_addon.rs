@@ -1,4 +1,4 @@
-//! A whole add-on: it checks its components every few seconds, says how they are, and beats until Ctrl-C.
+//! A complete add-on: it checks its components every two seconds, reports their health, and sends heartbeats until Ctrl-C.
 //!
 //! With `bellwether up` running in another terminal, and an AddonInstance in the namespace reference-addon:
 //!
@@ -7,7 +7,7 @@
 //! bellwether heartbeat watch
 //! ```
 //!
-//! Remove the file ./component-x, which stands for a component, and make it again, to see Healthy change.
+//! The file ./component-x stands for a component: remove it and create it again to see the condition Healthy change.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let instance = Instance::in_namespace(client, "reference-addon");
     let reporter = Reporter::start(instance, vec![condition()]);
 
-    let mut said = condition();
+    let mut reported = condition();
     let mut checks = tokio::time::interval(Duration::from_secs(2));
     let stop = tokio::signal::ctrl_c();
     tokio::pin!(stop);
@@ -33,13 +33,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         tokio::select! {
             _ = checks.tick() => {
                 let now = condition();
-                // Repeating is the reporter's; only news is told.
-                if now != said
+                // The reporter repeats conditions by itself, so only changes are passed on.
+                if now != reported
                     && let Err(error) = reporter.set_conditions(vec![now.clone()]).await
                 {
-                    eprintln!("will be said again: {error}");
+                    eprintln!("{error}; the conditions are sent again with the next heartbeat");
                 }
-                said = now;
+                reported = now;
             }
             _ = &mut stop => break,
         }

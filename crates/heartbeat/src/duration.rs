@@ -1,16 +1,16 @@
-//! Durations as Go writes them: `10s`, `1m30s`, `1.5h`, `-5s`. The API server takes any text for one, so whoever
-//! needs the duration reads it object by object.
+//! Parses durations in the format of Go: `10s`, `1m30s`, `1.5h`, `-5s`. The API server accepts any string in a duration
+//! field, so a caller must expect an error for every object. Valid ranges are left to the caller.
 
 use jiff::SignedDuration;
 
-/// A text that is no duration to Go.
+/// A string that Go's `time.ParseDuration` rejects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a duration: write a number with a unit, such as 10s, 1m30s or 500ms")]
-pub struct NotADuration {
+#[error("{text:?} is not a valid duration: use numbers with units, such as 10s, 1m30s or 500ms")]
+pub struct InvalidDuration {
     text: String,
 }
 
-/// Reads a duration as Go does.
+/// Parses a duration as Go's `time.ParseDuration` does.
 ///
 /// ```
 /// use bellwether_heartbeat::duration;
@@ -21,11 +21,13 @@ pub struct NotADuration {
 /// assert!(duration::parse("banana").is_err());
 /// assert!(duration::parse("10").is_err());
 /// ```
-pub fn parse(text: &str) -> Result<SignedDuration, NotADuration> {
-    nanoseconds(text).map(SignedDuration::from_nanos).ok_or_else(|| NotADuration { text: text.to_owned() })
+pub fn parse(text: &str) -> Result<SignedDuration, InvalidDuration> {
+    parse_nanoseconds(text)
+        .map(SignedDuration::from_nanos)
+        .ok_or_else(|| InvalidDuration { text: text.to_owned() })
 }
 
-fn nanoseconds(text: &str) -> Option<i64> {
+fn parse_nanoseconds(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -38,18 +40,18 @@ fn nanoseconds(text: &str) -> Option<i64> {
     }
     let mut total: i128 = 0;
     while !rest.is_empty() {
-        let (part, after) = part(rest)?;
+        let (part, after) = parse_part(rest)?;
         total = total.checked_add(part)?;
         rest = after;
     }
     i64::try_from(if negative { -total } else { total }).ok()
 }
 
-/// The first number with its unit, in nanoseconds, and what follows.
-fn part(text: &str) -> Option<(i128, &str)> {
-    let (whole, rest) = digits(text);
+/// Parses the first number with its unit; returns it in nanoseconds, and the rest of the text.
+fn parse_part(text: &str) -> Option<(i128, &str)> {
+    let (whole, rest) = split_digits(text);
     let (fraction, rest) = match rest.strip_prefix('.') {
-        Some(rest) => digits(rest),
+        Some(rest) => split_digits(rest),
         None => ("", rest),
     };
     if whole.is_empty() && fraction.is_empty() {
@@ -59,21 +61,21 @@ fn part(text: &str) -> Option<(i128, &str)> {
     let (unit, rest) = rest.split_at(end);
     let unit = unit_in_nanoseconds(unit)?;
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // More than eighteen digits of a fraction are less than a nanosecond of the largest unit.
+    // Digits after the eighteenth contribute less than a nanosecond, even to hours.
     let fraction = fraction.get(..fraction.len().min(18))?;
     let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
     let fraction: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     Some((whole.checked_mul(unit)?.checked_add(fraction * unit / scale)?, rest))
 }
 
-fn digits(text: &str) -> (&str, &str) {
+fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|next: char| !next.is_ascii_digit()).unwrap_or(text.len()))
 }
 
 fn unit_in_nanoseconds(unit: &str) -> Option<i128> {
     Some(match unit {
         "ns" => 1,
-        // The Greek letter and the sign look alike; both are written.
+        // U+00B5 (micro sign) and U+03BC (Greek letter mu) look alike, and Go accepts both.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_go_reads_is_read_and_nothing_else() {
+    fn accepts_exactly_what_go_accepts() {
         let rows: [(&str, Option<i64>); 30] = [
             ("10s", Some(10_000)),
             ("1m", Some(60_000)),
@@ -130,12 +132,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text in ".{0,40}") {
+        fn never_panics(text in ".{0,40}") {
             let _ = parse(&text);
         }
 
         #[test]
-        fn hours_minutes_and_seconds_add_up(hours in 0..1000_i64, minutes in 0..60_i64, seconds in 0..60_i64) {
+        fn hours_minutes_and_seconds_are_added(hours in 0..1000_i64, minutes in 0..60_i64, seconds in 0..60_i64) {
             let read = parse(&format!("{hours}h{minutes}m{seconds}s")).map(|read| read.as_secs());
             prop_assert_eq!(read, Ok(hours * 3600 + minutes * 60 + seconds));
         }

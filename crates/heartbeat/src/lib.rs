@@ -1,8 +1,8 @@
 //! Liveness of add-ons by heartbeat.
 //!
-//! An add-on beats by stamping the status of its `AddonInstance`; `client` is how. With the feature `controllers`:
-//! `checker` notices silence and says so in the condition `Healthy`, and `addon` provides the instance of every
-//! `Addon`.
+//! An add-on sends a heartbeat by updating `status.lastHeartbeatTime` of its `AddonInstance`; `client` does that. With the
+//! feature `controllers`, `checker` detects missing heartbeats and reports them in the condition `Healthy`, and `addon`
+//! creates the namespaces and the instance of every `Addon`.
 
 #[cfg(feature = "controllers")]
 pub mod addon;
@@ -11,10 +11,10 @@ pub mod checker;
 pub mod client;
 pub mod duration;
 #[cfg(feature = "controllers")]
-mod loose;
+mod lenient;
 mod period;
 pub mod vocabulary;
 
 #[cfg(feature = "controllers")]
-pub use loose::Loose;
-pub use period::{Period, Shortcoming};
+pub use lenient::LenientObject;
+pub use period::{InvalidPeriod, Period};

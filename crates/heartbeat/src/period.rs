@@ -1,75 +1,76 @@
-//! How often an add-on beats, as far as its instance says something sensible.
+//! The heartbeat period of an AddonInstance, with a default for invalid values. Reporting an invalid value is left to the
+//! caller.
 
 use std::time::Duration;
 
 use crate::duration;
 
-/// How often an add-on beats.
+/// How often an add-on sends heartbeats.
 ///
-/// Whatever an instance says, there is a period: what makes no sense counts as the default, and what is too short or
-/// too long is held to the bounds.
+/// Every value of `spec.heartbeatUpdatePeriod` results in a period: the default replaces an invalid value, and a valid one
+/// is limited to 1s to 24h.
 ///
 /// ```
 /// use std::time::Duration;
 /// use bellwether_heartbeat::Period;
 ///
-/// assert_eq!(Period::of(Some("1m30s")).effective(), Duration::from_secs(90));
-/// assert_eq!(Period::of(Some("banana")).effective(), Period::DEFAULT);
-/// assert_eq!(Period::of(Some("1ms")).effective(), Duration::from_secs(1));
+/// assert_eq!(Period::from_spec(Some("1m30s")).effective(), Duration::from_secs(90));
+/// assert_eq!(Period::from_spec(Some("banana")).effective(), Period::DEFAULT);
+/// assert_eq!(Period::from_spec(Some("1ms")).effective(), Duration::from_secs(1));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Period {
     effective: Duration,
-    shortcoming: Option<Shortcoming>,
+    validation_error: Option<InvalidPeriod>,
 }
 
-/// Why an instance's own text is not its period.
+/// Why `spec.heartbeatUpdatePeriod` is invalid, so that the default is used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Shortcoming {
-    /// There is none.
+pub enum InvalidPeriod {
+    /// The field is not set.
     #[error("spec.heartbeatUpdatePeriod is not set")]
     Missing,
-    /// It is no duration.
+    /// The value is not a duration.
     #[error("spec.heartbeatUpdatePeriod: {0}")]
-    Unreadable(#[from] duration::NotADuration),
-    /// It is zero or less.
-    #[error("spec.heartbeatUpdatePeriod is {0:?}, which is not above zero")]
+    NotADuration(#[from] duration::InvalidDuration),
+    /// The value is zero or negative.
+    #[error("spec.heartbeatUpdatePeriod is {0:?}, but must be > 0")]
     NotPositive(String),
 }
 
 impl Period {
-    /// What counts where an instance says nothing sensible.
+    /// The period that is used instead of an invalid value.
     pub const DEFAULT: Duration = Duration::from_secs(10);
-    /// The default as it is written.
+    /// The default, as a Go duration.
     pub const DEFAULT_TEXT: &str = "10s";
-    pub(crate) const SHORTEST: Duration = Duration::from_secs(1);
-    pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+    pub(crate) const MIN: Duration = Duration::from_secs(1);
+    pub(crate) const MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// The period of an instance whose spec has this text.
-    pub fn of(text: Option<&str>) -> Self {
-        match read(text) {
-            Ok(asked) => Self { effective: asked.clamp(Self::SHORTEST, Self::LONGEST), shortcoming: None },
-            Err(shortcoming) => Self { effective: Self::DEFAULT, shortcoming: Some(shortcoming) },
+    /// The period of an instance with this value of `spec.heartbeatUpdatePeriod`.
+    pub fn from_spec(text: Option<&str>) -> Self {
+        match parse(text) {
+            Ok(period) => Self { effective: period.clamp(Self::MIN, Self::MAX), validation_error: None },
+            Err(error) => Self { effective: Self::DEFAULT, validation_error: Some(error) },
         }
     }
 
-    /// The period that counts.
+    /// The period that is used.
     pub fn effective(&self) -> Duration {
         self.effective
     }
 
-    /// What is wrong with the text, where the default counts instead.
-    pub fn shortcoming(&self) -> Option<&Shortcoming> {
-        self.shortcoming.as_ref()
+    /// Why the value is invalid, if it is; the default is used then.
+    pub fn validation_error(&self) -> Option<&InvalidPeriod> {
+        self.validation_error.as_ref()
     }
 }
 
-fn read(text: Option<&str>) -> Result<Duration, Shortcoming> {
-    let text = text.ok_or(Shortcoming::Missing)?;
-    let asked = duration::parse(text)?;
-    match Duration::try_from(asked) {
-        Ok(asked) if !asked.is_zero() => Ok(asked),
-        _ => Err(Shortcoming::NotPositive(text.to_owned())),
+fn parse(text: Option<&str>) -> Result<Duration, InvalidPeriod> {
+    let text = text.ok_or(InvalidPeriod::Missing)?;
+    let period = duration::parse(text)?;
+    match Duration::try_from(period) {
+        Ok(period) if !period.is_zero() => Ok(period),
+        _ => Err(InvalidPeriod::NotPositive(text.to_owned())),
     }
 }
 
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_text_has_a_period() {
+    fn invalid_periods_become_the_default_and_others_are_limited() {
         const DAY: u64 = 24 * 60 * 60 * 1000;
         let rows: [(Option<&str>, u64, bool); 10] = [
             (Some("10s"), 10_000, true),
@@ -92,10 +93,10 @@ mod tests {
             (Some(""), 10_000, false),
             (None, 10_000, false),
         ];
-        for (text, millis, sensible) in rows {
-            let period = Period::of(text);
+        for (text, millis, is_valid) in rows {
+            let period = Period::from_spec(text);
             assert_eq!(period.effective(), Duration::from_millis(millis), "{text:?}");
-            assert_eq!(period.shortcoming().is_none(), sensible, "{text:?}");
+            assert_eq!(period.validation_error().is_none(), is_valid, "{text:?}");
         }
     }
 }

@@ -1,36 +1,38 @@
-//! The names that stand on the wire: condition types, reasons, messages, annotations. Upstream's clients know them.
+//! Condition types, reasons, messages, annotations and object names, as in upstream's addon-operator. Clients depend on
+//! them, so they must not change. Which of them applies when is decided elsewhere.
 
 use bellwether_conditions::{ConditionType, Reason};
 
-/// The group, and the prefix of every condition type of an AddonInstance.
+/// The API group, which is also the prefix of every condition type of an AddonInstance.
 pub const GROUP: &str = "addons.managed.openshift.io";
-/// How an instance is named unless somebody chose otherwise; one in each target namespace.
-pub const INSTANCE: &str = "addon-instance";
+/// The default name of an AddonInstance; there is one in each target namespace.
+pub const INSTANCE_NAME: &str = "addon-instance";
 
 /// Conditions of an AddonInstance.
 pub mod instance {
     use super::ConditionType;
 
-    /// Whether the add-on is well. The add-on's own, and the checker's while the add-on is silent.
+    /// Whether the add-on is healthy. Written by the add-on, and by the checker while the add-on is silent.
     pub const HEALTHY: ConditionType = ConditionType::constant("addons.managed.openshift.io/Healthy");
-    /// Whether a part of the add-on's function is lost. The add-on's own.
+    /// Whether the add-on works with reduced function. Written by the add-on.
     pub const DEGRADED: ConditionType = ConditionType::constant("addons.managed.openshift.io/Degraded");
-    /// Whether the add-on has set itself up. The add-on's own.
+    /// Whether the add-on has finished its setup. Written by the add-on.
     pub const INSTALLED: ConditionType = ConditionType::constant("addons.managed.openshift.io/Installed");
-    /// Whether the add-on has cleaned up after itself. The add-on's own.
+    /// Whether the add-on has finished its cleanup before deletion. Written by the add-on.
     pub const READY_TO_BE_DELETED: ConditionType =
         ConditionType::constant("addons.managed.openshift.io/ReadyToBeDeleted");
 }
 
-/// The checker's own reasons for `Healthy`. Every other reason is the add-on's, and left alone while it beats.
+/// The reasons that the checker writes to `Healthy`. A condition with any other reason belongs to the add-on, and the checker
+/// does not change it while heartbeats arrive.
 pub mod reasons {
     use super::Reason;
 
-    /// The add-on was silent for too long.
+    /// No heartbeat arrived before the threshold passed.
     pub const HEARTBEAT_TIMEOUT: Reason = Reason::constant("HeartbeatTimeout");
-    /// The add-on beats, and says nothing of its health.
+    /// Heartbeats arrive, and the add-on does not report its health itself.
     pub const RECEIVING_HEARTBEATS: Reason = Reason::constant("ReceivingHeartbeats");
-    /// The add-on has never beaten.
+    /// The add-on has not sent a heartbeat yet.
     pub const PENDING_FIRST_HEARTBEAT: Reason = Reason::constant("PendingFirstHeartbeat");
 }
 
@@ -38,69 +40,69 @@ pub mod reasons {
 pub mod addon {
     use super::{ConditionType, Reason};
 
-    /// Everything of the add-on is there.
+    /// The namespaces and the AddonInstance exist, and the installation is acknowledged if required.
     pub const AVAILABLE: ConditionType = ConditionType::constant("Available");
-    /// Nothing is done about the add-on for now.
+    /// The Addon is not reconciled.
     pub const PAUSED: ConditionType = ConditionType::constant("Paused");
-    /// The add-on was available at least once.
+    /// The Addon was available at least once.
     pub const INSTALLED: ConditionType = ConditionType::constant("Installed");
-    /// The add-on has cleaned up after itself.
+    /// The add-on has finished its cleanup before deletion.
     pub const READY_TO_BE_DELETED: ConditionType = ConditionType::constant("ReadyToBeDeleted");
-    /// The add-on has not cleaned up after itself in time.
+    /// The add-on has not finished its cleanup before the timeout.
     pub const DELETE_TIMEOUT: ConditionType = ConditionType::constant("DeleteTimeout");
-    /// The add-on is silent. Told only where timeouts are mirrored.
+    /// The add-on is silent. Written only with `--mirror-timeouts`.
     pub const HEARTBEAT_TIMEOUT: ConditionType = ConditionType::constant("HeartbeatTimeout");
 
-    /// Why an Addon is as it is.
+    /// Reasons of the conditions of an Addon and an AddonOperator.
     pub mod reasons {
         use super::Reason;
 
-        /// Everything is there.
+        /// All objects exist, and the installation is acknowledged if required.
         pub const FULLY_RECONCILED: Reason = Reason::constant("FullyReconciled");
-        /// It is being deleted.
+        /// The Addon is being deleted.
         pub const TERMINATING: Reason = Reason::constant("Terminating");
-        /// Its spec cannot be followed.
+        /// The spec is invalid, or the AddonInstance belongs to another owner.
         pub const CONFIGURATION_ERROR: Reason = Reason::constant("ConfigurationError");
-        /// It is paused by itself.
+        /// `spec.pause` of the Addon is true.
         pub const ADDON_PAUSED: Reason = Reason::constant("AddonPaused");
-        /// All are paused.
+        /// `spec.pause` of the AddonOperator is true.
         pub const ADDON_OPERATOR_PAUSED: Reason = Reason::constant("AddonOperatorPaused");
-        /// Addons are looked after.
+        /// The AddonOperator has an effect.
         pub const ADDON_OPERATOR_READY: Reason = Reason::constant("AddonOperatorReady");
-        /// A namespace is not there, or not any more.
+        /// A namespace is missing, is being deleted, or could not be created.
         pub const UNREADY_NAMESPACES: Reason = Reason::constant("UnreadyNamespaces");
-        /// Its instance is not there, or does not say that it is installed.
+        /// The AddonInstance is missing, or does not report `Installed`.
         pub const ADDON_INSTANCE_NOT_INSTALLED: Reason = Reason::constant("AddonInstanceNotInstalled");
-        /// It was available once.
+        /// The Addon was available at least once.
         pub const ADDON_INSTALLED: Reason = Reason::constant("AddonInstalled");
-        /// It has cleaned up, or need not.
+        /// The add-on has finished its cleanup, or none is required.
         pub const ADDON_READY_TO_BE_DELETED: Reason = Reason::constant("AddonReadyToBeDeleted");
-        /// It has not cleaned up yet.
+        /// The add-on has not finished its cleanup yet.
         pub const ADDON_NOT_READY_TO_BE_DELETED: Reason = Reason::constant("AddonNotReadyToBeDeleted");
-        /// It has not cleaned up in time.
+        /// The add-on has not finished its cleanup before the timeout.
         pub const DELETION_TIMED_OUT: Reason = Reason::constant("AddonReasonDeletionTimedOut");
-        /// It is silent.
+        /// The add-on is silent.
         pub const HEARTBEAT_TIMEOUT: Reason = Reason::constant("HeartbeatTimeout");
     }
 
-    /// Messages that programs and people know from upstream.
+    /// Messages that are the same as upstream's.
     pub mod messages {
-        /// The instance does not say that it is installed.
+        /// The AddonInstance does not report `Installed`.
         pub const NOT_INSTALLED: &str = "Addon instance is not yet installed.";
-        /// The add-on has cleaned up, or need not.
+        /// The add-on has finished its cleanup, or none is required.
         pub const READY_TO_BE_DELETED: &str = "Addon is ready to be deleted.";
-        /// The add-on has not cleaned up yet.
+        /// The add-on has not finished its cleanup yet.
         pub const NOT_READY_TO_BE_DELETED: &str = "Addon is not yet ready to be deleted.";
-        /// The add-on has not cleaned up in time.
+        /// The add-on has not finished its cleanup before the timeout.
         pub const DELETION_TIMED_OUT: &str = "Addon deletion has timed out.";
     }
 
-    /// The AddonOperator that holds for all Addons.
-    pub const OPERATOR: &str = "addon-operator";
-    /// Keeps an Addon until it was told that it is being deleted.
+    /// The name of the AddonOperator; one with another name has no effect.
+    pub const OPERATOR_NAME: &str = "addon-operator";
+    /// The finalizer that keeps an Addon until its status reports `Terminating`.
     pub const FINALIZER: &str = "addons.managed.openshift.io/cache";
-    /// Asks the add-on to clean up, whatever the value.
-    pub const DELETE: &str = "addons.managed.openshift.io/delete";
-    /// How long the add-on may take for that, as Go writes durations.
-    pub const DELETE_TIMEOUT_AFTER: &str = "addons.managed.openshift.io/deletetimeout";
+    /// The annotation that announces the deletion, with any value, so that the add-on cleans up.
+    pub const DELETE_ANNOTATION: &str = "addons.managed.openshift.io/delete";
+    /// The annotation with the time that the add-on has for its cleanup, as a Go duration.
+    pub const DELETE_TIMEOUT_ANNOTATION: &str = "addons.managed.openshift.io/deletetimeout";
 }

@@ -1,4 +1,5 @@
-//! How an add-on is, from its AddonInstance and from what was seen of its beats. Pure.
+//! The state of an add-on, computed from its AddonInstance and from its received heartbeats. It is pure; printing is left to
+//! `table`.
 
 use std::time::Duration;
 
@@ -11,25 +12,25 @@ use kube::api::DynamicObject;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// How many periods an add-on may be silent, as the checker counts unless it is told otherwise.
-const PERIODS: u32 = 3;
-/// How long the checker has to notice before we do.
-const GRACE: Duration = Duration::from_secs(5);
+/// The number of periods after which missing heartbeats are a timeout: the default of the checker.
+const TIMEOUT_PERIODS: u32 = 3;
+/// How much later than the checker this command reports a timeout itself.
+const CHECKER_GRACE: Duration = Duration::from_secs(5);
 
-/// How an add-on is, the worst first.
+/// The state of an add-on, ordered from the worst to the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
-    /// The checker noticed that its beats stopped.
+    /// The checker reported a timeout.
     Silent,
-    /// It says itself that it is not healthy.
+    /// The add-on reports `Healthy=False`.
     Down,
-    /// Its beats stopped, and no checker has said so.
+    /// Heartbeats stopped, and no checker has reported it.
     Late,
-    /// It beats, and nobody can tell how it is.
+    /// Heartbeats arrive, and `Healthy` is `Unknown`.
     Unknown,
-    /// It has never beaten.
+    /// No heartbeat so far.
     Never,
-    /// It beats.
+    /// Heartbeats arrive.
     Alive,
 }
 
@@ -37,7 +38,7 @@ impl State {
     pub(super) const ALL: [Self; 6] =
         [Self::Silent, Self::Down, Self::Late, Self::Unknown, Self::Never, Self::Alive];
 
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Silent => "Silent",
             Self::Down => "Down",
@@ -49,26 +50,26 @@ impl State {
     }
 }
 
-/// What an AddonInstance says.
+/// The fields of an AddonInstance that are shown.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct InstanceInfo {
     pub(super) namespace: String,
     pub(super) name: String,
-    pub(super) stamp: Option<Timestamp>,
+    pub(super) last_heartbeat: Option<Timestamp>,
     period: Period,
     period_text: Option<String>,
     healthy: Option<Condition>,
 }
 
-/// An add-on at an instant, as it is shown.
+/// The state of an add-on at one time, as it is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) namespace: String,
     pub(super) name: String,
-    pub(super) stamp: Option<Timestamp>,
-    /// Since its last sign of life.
+    pub(super) last_heartbeat: Option<Timestamp>,
+    /// The time since the last heartbeat.
     pub(super) age: Option<Duration>,
-    /// As it is written, and what counts instead where that makes no sense.
+    /// The period in the spec, or the default that is used instead of an invalid one.
     pub(super) period: String,
     pub(super) effective_period: Duration,
     pub(super) state: State,
@@ -76,17 +77,17 @@ pub(super) struct Row {
     pub(super) message: String,
 }
 
-impl Facts {
-    /// Object by object, and lenient: one that makes no sense is still shown.
-    pub(super) fn of(object: &DynamicObject) -> Self {
+impl InstanceInfo {
+    /// Reads an instance. Malformed fields are ignored, so that the instance is still shown.
+    pub(super) fn read(object: &DynamicObject) -> Self {
         let text = |path: &str| object.data.pointer(path).and_then(Value::as_str);
         let period_text = text("/spec/heartbeatUpdatePeriod");
         let conditions = object.data.pointer("/status/conditions").and_then(Value::as_array);
         Self {
             namespace: object.metadata.namespace.clone().unwrap_or_default(),
             name: object.metadata.name.clone().unwrap_or_default(),
-            stamp: text("/status/lastHeartbeatTime").and_then(|text| text.parse().ok()),
-            period: Period::of(period_text),
+            last_heartbeat: text("/status/lastHeartbeatTime").and_then(|text| text.parse().ok()),
+            period: Period::from_spec(period_text),
             period_text: period_text.map(str::to_owned),
             healthy: conditions
                 .into_iter()
@@ -96,17 +97,19 @@ impl Facts {
         }
     }
 
-    pub(super) fn row(&self, beat: Option<&Beat>, now: Timestamp) -> Row {
-        let judgement = self.freshness().judge(beat, now);
-        let (reason, message) =
-            self.healthy.as_ref().map_or(("", ""), |said| (said.reason.as_str(), said.message.as_str()));
+    pub(super) fn row(&self, heartbeat: Option<&Beat>, now: Timestamp) -> Row {
+        let judgement = self.freshness().judge(heartbeat, now);
+        let (reason, message) = self
+            .healthy
+            .as_ref()
+            .map_or(("", ""), |healthy| (healthy.reason.as_str(), healthy.message.as_str()));
         Row {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
-            stamp: self.stamp,
-            age: last_sign(judgement)
+            last_heartbeat: self.last_heartbeat,
+            age: last_alive(judgement)
                 .map(|last| Duration::try_from(now.duration_since(last)).unwrap_or_default()),
-            period: self.period_in_words(),
+            period: self.format_period(),
             effective_period: self.period.effective(),
             state: self.state(judgement),
             reason: reason.to_owned(),
@@ -117,18 +120,18 @@ impl Facts {
     fn freshness(&self) -> Freshness {
         let period = self.period.effective();
         Freshness {
-            limit: period.saturating_mul(PERIODS).saturating_add(GRACE),
+            limit: period.saturating_mul(TIMEOUT_PERIODS).saturating_add(CHECKER_GRACE),
             boundary: Boundary::StaleAtLimit,
-            lead: period,
+            max_clock_lead: period,
         }
     }
 
     fn state(&self, judgement: Judgement) -> State {
-        let said = self.healthy.as_ref();
-        if said.is_some_and(|said| said.reason == reasons::HEARTBEAT_TIMEOUT) {
+        let healthy = self.healthy.as_ref();
+        if healthy.is_some_and(|healthy| healthy.reason == reasons::HEARTBEAT_TIMEOUT) {
             return State::Silent;
         }
-        match (judgement, said.map(|said| said.status)) {
+        match (judgement, healthy.map(|healthy| healthy.status)) {
             (Judgement::Stale { .. }, _) => State::Late,
             (_, Some(Status::False)) => State::Down,
             (Judgement::Never, _) => State::Never,
@@ -137,8 +140,8 @@ impl Facts {
         }
     }
 
-    fn period_in_words(&self) -> String {
-        match (&self.period_text, self.period.shortcoming()) {
+    fn format_period(&self) -> String {
+        match (&self.period_text, self.period.validation_error()) {
             (Some(text), None) => text.clone(),
             (Some(text), Some(_)) => format!("{} (not {text:?})", Period::DEFAULT_TEXT),
             (None, _) => Period::DEFAULT_TEXT.to_owned(),
@@ -146,7 +149,7 @@ impl Facts {
     }
 }
 
-fn last_sign(judgement: Judgement) -> Option<Timestamp> {
+fn last_alive(judgement: Judgement) -> Option<Timestamp> {
     match judgement {
         Judgement::Never => None,
         Judgement::Fresh { last, .. } | Judgement::Stale { last, .. } => Some(last),
@@ -159,9 +162,9 @@ pub(super) mod tests {
 
     use super::*;
 
-    pub(crate) fn facts(name: &str, spec: Value, status: Value) -> Facts {
+    pub(crate) fn info(name: &str, spec: Value, status: Value) -> InstanceInfo {
         let object = json!({"metadata": {"namespace": "ns", "name": name}, "spec": spec, "status": status});
-        Facts::of(&serde_json::from_value(object).unwrap())
+        InstanceInfo::read(&serde_json::from_value(object).unwrap())
     }
 
     pub(crate) fn healthy(status: &str, reason: &str) -> Value {
@@ -173,40 +176,61 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_state_follows_from_the_condition_and_the_silence() {
+    fn state_depends_on_the_condition_and_the_last_heartbeat() {
         let rows: [(&str, Option<i64>, Value, State); 12] = [
             ("no status", None, json!(null), State::Never),
-            ("waiting for the first", None, healthy("Unknown", "PendingFirstHeartbeat"), State::Never),
-            ("down without a stamp", None, healthy("False", "ComponentDown"), State::Down),
-            ("a beat without a word", Some(0), json!(null), State::Alive),
-            ("the checker's word", Some(-29), healthy("True", "ReceivingHeartbeats"), State::Alive),
-            ("the add-on's own", Some(-3), healthy("True", "ComponentsUp"), State::Alive),
-            ("down", Some(-3), healthy("False", "ComponentDown"), State::Down),
-            ("unsure", Some(-3), healthy("Unknown", "Starting"), State::Unknown),
-            ("timed out", Some(-31), healthy("Unknown", "HeartbeatTimeout"), State::Silent),
-            ("timed out, and just back", Some(0), healthy("Unknown", "HeartbeatTimeout"), State::Silent),
-            ("the checker has a moment", Some(-34), healthy("True", "ComponentsUp"), State::Alive),
-            ("and then we notice", Some(-35), healthy("False", "ComponentDown"), State::Late),
+            ("pending first heartbeat", None, healthy("Unknown", "PendingFirstHeartbeat"), State::Never),
+            ("Healthy=False without a heartbeat", None, healthy("False", "ComponentDown"), State::Down),
+            ("heartbeat without conditions", Some(0), json!(null), State::Alive),
+            (
+                "ReceivingHeartbeats from the checker",
+                Some(-29),
+                healthy("True", "ReceivingHeartbeats"),
+                State::Alive,
+            ),
+            ("Healthy=True from the add-on", Some(-3), healthy("True", "ComponentsUp"), State::Alive),
+            ("Healthy=False from the add-on", Some(-3), healthy("False", "ComponentDown"), State::Down),
+            ("Healthy=Unknown from the add-on", Some(-3), healthy("Unknown", "Starting"), State::Unknown),
+            ("timeout from the checker", Some(-31), healthy("Unknown", "HeartbeatTimeout"), State::Silent),
+            (
+                "timeout from the checker, and a new heartbeat",
+                Some(0),
+                healthy("Unknown", "HeartbeatTimeout"),
+                State::Silent,
+            ),
+            (
+                "within the grace period of the checker",
+                Some(-34),
+                healthy("True", "ComponentsUp"),
+                State::Alive,
+            ),
+            (
+                "after the grace period of the checker",
+                Some(-35),
+                healthy("False", "ComponentDown"),
+                State::Late,
+            ),
         ];
-        for (sentence, stamp, conditions, wanted) in rows {
-            let stamp = stamp.map(at);
-            let facts = facts("a", json!({}), json!({"conditions": conditions, "lastHeartbeatTime": stamp}));
-            let beat = stamp.map(|stamp| Beat::observe(None, stamp, at(0)));
-            assert_eq!(facts.row(beat.as_ref(), at(0)).state, wanted, "{sentence}");
+        for (name, last_heartbeat, conditions, expected) in rows {
+            let last_heartbeat = last_heartbeat.map(at);
+            let status = json!({"conditions": conditions, "lastHeartbeatTime": last_heartbeat});
+            let heartbeat = last_heartbeat.map(|time| Beat::observe(None, time, at(0)));
+            let row = info("a", json!({}), status).row(heartbeat.as_ref(), at(0));
+            assert_eq!(row.state, expected, "{name}");
         }
     }
 
     #[test]
-    fn a_clock_that_is_wrong_does_not_make_an_add_on_late() {
-        let facts = facts("a", json!({}), json!({"lastHeartbeatTime": at(-290)}));
+    fn wrong_clock_does_not_make_an_addon_late() {
+        let info = info("a", json!({}), json!({"lastHeartbeatTime": at(-290)}));
         let first = Beat::observe(None, at(-300), at(0));
         let second = Beat::observe(Some(first), at(-290), at(10));
-        let row = facts.row(Some(&second), at(12));
+        let row = info.row(Some(&second), at(12));
         assert_eq!((row.state, row.age), (State::Alive, Some(Duration::from_secs(2))));
     }
 
     #[test]
-    fn a_period_that_makes_no_sense_is_shown_with_what_counts() {
+    fn invalid_period_is_shown_with_the_default() {
         let rows = [
             (json!({"heartbeatUpdatePeriod": "1m30s"}), "1m30s", 90),
             (json!({"heartbeatUpdatePeriod": "0s"}), "10s (not \"0s\")", 10),
@@ -214,9 +238,9 @@ pub(super) mod tests {
             (json!({}), "10s", 10),
             (Value::Null, "10s", 10),
         ];
-        for (spec, words, seconds) in rows {
-            let row = facts("a", spec, Value::Null).row(None, at(0));
-            assert_eq!((row.period.as_str(), row.effective_period.as_secs()), (words, seconds));
+        for (spec, text, seconds) in rows {
+            let row = info("a", spec, Value::Null).row(None, at(0));
+            assert_eq!((row.period.as_str(), row.effective_period.as_secs()), (text, seconds));
         }
     }
 }

@@ -1,7 +1,8 @@
-//! `bellwether heartbeat`: sends beats for an add-on, and shows which add-ons are alive.
+//! `bellwether heartbeat`: sends heartbeats for an add-on, and shows which add-ons are alive. Arguments are in `arguments`; the
+//! client that sends heartbeats is in the crate `bellwether-heartbeat`.
 
 pub(crate) mod arguments;
-mod board;
+mod instances;
 mod liveness;
 mod send;
 mod table;

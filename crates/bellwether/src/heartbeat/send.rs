@@ -1,13 +1,13 @@
-//! `bellwether heartbeat send`: beats once, or until it is told to stop.
+//! `bellwether heartbeat send`: sends one heartbeat, or repeats it until a signal arrives. Sending and retrying are left to the
+//! client of `bellwether-heartbeat`.
 
 use anyhow::Context as _;
 use bellwether_conditions::Desired;
-use bellwether_heartbeat::client::{Health, Instance, Reporter, Sent};
+use bellwether_heartbeat::client::{Health, Instance, Reporter, SentHeartbeat};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::arguments::{Lines, SendArgs};
-
+use super::arguments::{LineFormat, SendArgs};
 use crate::output::{print, time_of_day};
 use crate::signals::StopSignals;
 use crate::target::Target;
@@ -16,37 +16,40 @@ pub(super) async fn run(arguments: SendArgs) -> anyhow::Result<()> {
     let target = Target::find(&arguments.target).await?;
     let client = target.client.clone();
     let namespace = arguments.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
-    let instance = Instance::in_namespace(client, &namespace).named(&arguments.name);
-    let voice =
-        Voice { instance: instance.to_string(), conditions: arguments.conditions, lines: arguments.output };
+    let instance = Instance::in_namespace(client, &namespace).with_name(&arguments.name);
+    let printer = Printer {
+        instance: instance.to_string(),
+        conditions: arguments.conditions,
+        format: arguments.output,
+    };
     match arguments.every {
         None => {
-            let sent = instance.set_conditions(&voice.conditions).await;
+            let sent = instance.set_conditions(&printer.conditions).await;
             let sent = sent.with_context(|| format!("no heartbeat was sent to {target}"))?;
-            Ok(voice.tell(&sent, Next::None)?)
+            Ok(printer.print_heartbeat(&sent, Next::None)?)
         }
         Some(every) => {
-            let conditions = voice.conditions.clone();
+            let conditions = printer.conditions.clone();
             let reporter = match every {
                 None => Reporter::start(instance, conditions),
-                Some(period) => Reporter::every(period, instance, conditions),
+                Some(period) => Reporter::start_with_period(period, instance, conditions),
             };
-            go_on(&reporter, &voice).await
+            repeat_until_signal(&reporter, &printer).await
         }
     }
 }
 
-/// Tells every beat until a signal comes, and then says the last word. That it could not be said is told, but whoever
-/// sent the signal got what they asked for.
-async fn go_on(reporter: &Reporter, voice: &Voice) -> anyhow::Result<()> {
+/// Prints every heartbeat until a signal arrives, and then sends a last heartbeat. If that one fails, the error is printed, but
+/// the command still succeeds: it has stopped, as requested.
+async fn repeat_until_signal(reporter: &Reporter, printer: &Printer) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
     let mut health = reporter.subscribe();
     loop {
         tokio::select! {
             changed = health.changed() => {
-                changed.context("the reporter has ended")?;
+                changed.context("the task that sends heartbeats has ended unexpectedly")?;
                 let health = health.borrow_and_update().clone();
-                voice.tell_health(&health)?;
+                printer.print_health(&health)?;
             }
             () = signals.next() => break,
         }
@@ -54,7 +57,7 @@ async fn go_on(reporter: &Reporter, voice: &Voice) -> anyhow::Result<()> {
     match reporter.stop().await {
         Ok(()) => {
             let last = reporter.health().last_success;
-            Ok(last.map_or(Ok(()), |sent| voice.tell(&sent, Next::Stopped))?)
+            Ok(last.map_or(Ok(()), |sent| printer.print_heartbeat(&sent, Next::Stopped))?)
         }
         Err(error) => {
             eprintln!("{} the last heartbeat was not sent: {error}", time_of_day(Timestamp::now()));
@@ -63,7 +66,7 @@ async fn go_on(reporter: &Reporter, voice: &Voice) -> anyhow::Result<()> {
     }
 }
 
-/// What comes after a beat.
+/// What happens after a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Next {
     None,
@@ -71,18 +74,18 @@ enum Next {
     Stopped,
 }
 
-/// How beats are told.
-struct Voice {
+/// Prints heartbeats and errors.
+struct Printer {
     instance: String,
     conditions: Vec<Desired>,
-    lines: Lines,
+    format: LineFormat,
 }
 
-impl Voice {
-    fn tell_health(&self, health: &Health) -> std::io::Result<()> {
+impl Printer {
+    fn print_health(&self, health: &Health) -> std::io::Result<()> {
         let next = health.next_in.as_secs_f64();
         match (&health.last_success, &health.last_error) {
-            (Some(sent), _) if health.is_well() => self.tell(sent, Next::In(next)),
+            (Some(sent), _) if health.is_healthy() => self.print_heartbeat(sent, Next::In(next)),
             (_, Some(failure)) => {
                 eprintln!("{} {}; trying again in {next:.1} s", time_of_day(failure.at), failure.error);
                 Ok(())
@@ -91,20 +94,21 @@ impl Voice {
         }
     }
 
-    fn tell(&self, sent: &Sent, next: Next) -> std::io::Result<()> {
-        print(&match self.lines {
-            Lines::Text => format!("{} {}", time_of_day(sent.at), self.text(next)),
-            Lines::Json => self.json(sent.at, next).to_string(),
+    fn print_heartbeat(&self, sent: &SentHeartbeat, next: Next) -> std::io::Result<()> {
+        print(&match self.format {
+            LineFormat::Text => format!("{} {}", time_of_day(sent.at), self.format_text(next)),
+            LineFormat::Json => self.format_json(sent.at, next).to_string(),
         })
     }
 
-    fn text(&self, next: Next) -> String {
-        let said: Vec<String> = self
+    fn format_text(&self, next: Next) -> String {
+        let conditions: Vec<String> = self
             .conditions
             .iter()
-            .map(|said| format!("{}={} ({})", short(said.type_.as_str()), said.status, said.reason))
+            .map(|it| format!("{}={} ({})", without_prefix(it.type_.as_str()), it.status, it.reason))
             .collect();
-        let with = if said.is_empty() { String::new() } else { format!(" with {}", said.join(", ")) };
+        let with =
+            if conditions.is_empty() { String::new() } else { format!(" with {}", conditions.join(", ")) };
         let then = match next {
             Next::None => String::new(),
             Next::In(seconds) => format!(", next in {seconds:.1} s"),
@@ -113,15 +117,15 @@ impl Voice {
         format!("sent {}{with}{then}", self.instance)
     }
 
-    fn json(&self, at: Timestamp, next: Next) -> serde_json::Value {
-        let types: Vec<&str> = self.conditions.iter().map(|said| said.type_.as_str()).collect();
+    fn format_json(&self, at: Timestamp, next: Next) -> serde_json::Value {
+        let types: Vec<&str> = self.conditions.iter().map(|condition| condition.type_.as_str()).collect();
         let seconds = if let Next::In(seconds) = next { Some(seconds) } else { None };
         json!({"time": at, "sent": self.instance, "conditions": types, "nextInSeconds": seconds})
     }
 }
 
-/// A condition type without its group, which a person takes for granted.
-fn short(type_: &str) -> &str {
+/// A condition type without its prefix, for people.
+fn without_prefix(type_: &str) -> &str {
     type_.rsplit('/').next().unwrap_or(type_)
 }
 
@@ -133,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beat_is_told_in_a_line() {
+    fn heartbeat_is_printed_as_one_line() {
         let down = Desired::new(HEALTHY, Status::False, Reason::constant("ComponentDown"), "");
         let rows = [
             (vec![], Next::None, "sent ns/addon-instance"),
@@ -144,9 +148,10 @@ mod tests {
                 "sent ns/addon-instance with Healthy=False (ComponentDown), stopped",
             ),
         ];
-        for (conditions, next, wanted) in rows {
-            let voice = Voice { instance: "ns/addon-instance".into(), conditions, lines: Lines::Text };
-            assert_eq!(voice.text(next), wanted);
+        for (conditions, next, expected) in rows {
+            let instance = "ns/addon-instance".into();
+            let printer = Printer { instance, conditions, format: LineFormat::Text };
+            assert_eq!(printer.format_text(next), expected);
         }
     }
 }

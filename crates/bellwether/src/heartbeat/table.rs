@@ -1,4 +1,4 @@
-//! Rows as text: for a person as a table, for scripts as JSON. Pure.
+//! Formats rows: as a table for people, as JSON for programs. It is pure; writing to the terminal is left to `watch`.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -11,18 +11,23 @@ use crate::screen::Frame;
 const HEADER: [&str; 7] = ["NAMESPACE", "NAME", "STATE", "AGE", "LAST HEARTBEAT", "PERIOD", "REASON"];
 const STATE_COLUMN: &str = "STATE";
 
-/// A line for each row below a header; in a frame only as many as fit, with a word on the rest.
-pub(super) fn lines(rows: &[Row], zone: &TimeZone, frame: Option<Frame>, colour: Colour) -> Vec<String> {
+/// Formats a header and a line for each row. In a frame only as many rows as fit are shown, and a last line counts the others.
+pub(super) fn format_table(
+    rows: &[Row],
+    zone: &TimeZone,
+    frame: Option<Frame>,
+    colour: Colour,
+) -> Vec<String> {
     if rows.is_empty() {
         return vec!["There are no AddonInstances.".to_owned()];
     }
-    // The header, and if there is not enough room, the word on the rest.
-    let room = frame.map_or(usize::MAX, |frame| frame.lines.saturating_sub(1).max(1));
-    let shown = if rows.len() <= room { rows.len() } else { room.saturating_sub(1) };
+    // One line is for the header and, if not all rows fit, one for the number of hidden rows.
+    let capacity = frame.map_or(usize::MAX, |frame| frame.lines.saturating_sub(1).max(1));
+    let shown = if rows.len() <= capacity { rows.len() } else { capacity.saturating_sub(1) };
     let shown_rows = rows.get(..shown).unwrap_or(rows);
 
-    let mut lines = plain(shown_rows, zone);
-    let place = lines.first().and_then(|header| header.find(STATE_COLUMN)).unwrap_or(0);
+    let mut lines = format_plain(shown_rows, zone);
+    let column = lines.first().and_then(|header| header.find(STATE_COLUMN)).unwrap_or(0);
     if rows.len() > shown {
         lines.push(format!("… and {} more", rows.len() - shown));
     }
@@ -31,19 +36,19 @@ pub(super) fn lines(rows: &[Row], zone: &TimeZone, frame: Option<Frame>, colour:
     }
     if colour == Colour::ByState {
         for (line, row) in lines.iter_mut().skip(1).zip(shown_rows) {
-            *line = coloured(line, place, row.state.word(), hue(row.state));
+            *line = coloured(line, column, row.state.as_str(), hue_of(row.state));
         }
     }
     lines
 }
 
-/// How many there are of each state.
-pub(super) fn summary(rows: &[Row]) -> String {
+/// Counts the rows by state, such as `3 AddonInstances: 1 Silent, 2 Alive`.
+pub(super) fn summarize(rows: &[Row]) -> String {
     let counts: Vec<String> = State::ALL
         .into_iter()
         .map(|state| (state, rows.iter().filter(|row| row.state == state).count()))
         .filter(|(_, count)| *count > 0)
-        .map(|(state, count)| format!("{count} {}", state.word()))
+        .map(|(state, count)| format!("{count} {}", state.as_str()))
         .collect();
     match rows.len() {
         0 => "no AddonInstances".to_owned(),
@@ -52,32 +57,32 @@ pub(super) fn summary(rows: &[Row]) -> String {
     }
 }
 
-pub(super) fn json(row: &Row) -> Value {
+pub(super) fn to_json(row: &Row) -> Value {
     json!({
         "namespace": row.namespace,
         "name": row.name,
-        "lastHeartbeatTime": row.stamp,
+        "lastHeartbeatTime": row.last_heartbeat,
         "ageSeconds": row.age.map(|age| age.as_secs()),
         "periodSeconds": row.effective_period.as_secs_f64(),
-        "state": row.state.word(),
+        "state": row.state.as_str(),
         "reason": row.reason,
         "message": row.message,
     })
 }
 
-/// The state, and why, where there is a reason.
-pub(super) fn state_in_words(state: State, reason: &str) -> String {
-    if reason.is_empty() { state.word().to_owned() } else { format!("{} ({reason})", state.word()) }
+/// Formats a state with its reason, if there is one: `Down (ComponentDown)`.
+pub(super) fn format_state(state: State, reason: &str) -> String {
+    if reason.is_empty() { state.as_str().to_owned() } else { format!("{} ({reason})", state.as_str()) }
 }
 
-fn plain(rows: &[Row], zone: &TimeZone) -> Vec<String> {
+fn format_plain(rows: &[Row], zone: &TimeZone) -> Vec<String> {
     let cells = |row: &Row| {
         [
             row.namespace.clone(),
             row.name.clone(),
-            row.state.word().to_owned(),
+            row.state.as_str().to_owned(),
             row.age.map_or("-".to_owned(), age),
-            row.stamp.map_or("-".to_owned(), |stamp| date(stamp, zone)),
+            row.last_heartbeat.map_or("-".to_owned(), |time| format_time(time, zone)),
             row.period.clone(),
             if row.reason.is_empty() { "-".to_owned() } else { row.reason.clone() },
         ]
@@ -85,11 +90,11 @@ fn plain(rows: &[Row], zone: &TimeZone) -> Vec<String> {
     table(HEADER, rows.iter().map(cells))
 }
 
-fn date(stamp: Timestamp, zone: &TimeZone) -> String {
-    stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+fn format_time(time: Timestamp, zone: &TimeZone) -> String {
+    time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-fn hue(state: State) -> Hue {
+fn hue_of(state: State) -> Hue {
     match state {
         State::Silent | State::Down => Hue::Red,
         State::Late | State::Unknown => Hue::Yellow,
@@ -105,12 +110,12 @@ mod tests {
     use super::*;
 
     fn row(name: &str, state: State, reason: &str) -> Row {
-        let stamp = (state != State::Never).then(|| "2024-05-01T10:00:00Z".parse().unwrap());
+        let last_heartbeat = (state != State::Never).then(|| "2024-05-01T10:00:00Z".parse().unwrap());
         Row {
             namespace: "reference-addon".into(),
             name: name.into(),
-            stamp,
-            age: stamp.map(|_| Duration::from_secs(72)),
+            last_heartbeat,
+            age: last_heartbeat.map(|_| Duration::from_secs(72)),
             period: "10s".into(),
             effective_period: Duration::from_secs(10),
             state,
@@ -119,7 +124,7 @@ mod tests {
         }
     }
 
-    fn three() -> [Row; 3] {
+    fn three_rows() -> [Row; 3] {
         [
             row("addon-instance", State::Silent, "HeartbeatTimeout"),
             row("b", State::Never, ""),
@@ -128,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_line_for_each_row() {
-        let lines = lines(&three(), &TimeZone::UTC, None, Colour::Plain);
-        let words: Vec<Vec<&str>> = lines
+    fn table_has_a_line_for_each_row() {
+        let lines = format_table(&three_rows(), &TimeZone::UTC, None, Colour::Plain);
+        let cells: Vec<Vec<&str>> = lines
             .iter()
-            .map(|line| line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect())
+            .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
             .collect();
         assert_eq!(
-            words,
+            cells,
             [
                 HEADER.to_vec(),
                 vec![
@@ -155,12 +160,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_is_said() {
-        assert_eq!(lines(&[], &TimeZone::UTC, None, Colour::ByState), ["There are no AddonInstances."]);
+    fn empty_table_has_a_message() {
+        assert_eq!(
+            format_table(&[], &TimeZone::UTC, None, Colour::ByState),
+            ["There are no AddonInstances."]
+        );
     }
 
     #[test]
-    fn what_does_not_fit_is_counted() {
+    fn hidden_rows_are_counted() {
         let rows: Vec<Row> = (0..217).map(|number| row(&format!("n{number}"), State::Alive, "")).collect();
         for (height, shown, last) in [
             (300, 218, None),
@@ -171,7 +179,7 @@ mod tests {
             (0, 2, Some("… and 217 more")),
         ] {
             let frame = Frame { lines: height, columns: 200 };
-            let lines = lines(&rows, &TimeZone::UTC, Some(frame), Colour::Plain);
+            let lines = format_table(&rows, &TimeZone::UTC, Some(frame), Colour::Plain);
             assert_eq!(lines.len(), shown, "{height}");
             if let Some(last) = last {
                 assert_eq!(lines.last().unwrap(), last, "{height}");
@@ -180,26 +188,26 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_the_frame() {
+    fn lines_fit_the_width_of_the_frame() {
         for columns in [10, 40, 70, 80, 200] {
             let frame = Frame { lines: 10, columns };
-            for line in lines(&three(), &TimeZone::UTC, Some(frame), Colour::ByState) {
+            for line in format_table(&three_rows(), &TimeZone::UTC, Some(frame), Colour::ByState) {
                 assert!(console::measure_text_width(&line) <= columns, "{columns}: {line}");
             }
         }
     }
 
     #[test]
-    fn the_state_has_a_colour() {
-        let lines = lines(&three(), &TimeZone::UTC, None, Colour::ByState);
+    fn states_are_coloured() {
+        let lines = format_table(&three_rows(), &TimeZone::UTC, None, Colour::ByState);
         assert!(lines[1].contains("\u{1b}[31mSilent\u{1b}[0m"), "{:?}", lines[1]);
         assert!(lines[3].contains("\u{1b}[32mAlive\u{1b}[0m"), "{:?}", lines[3]);
     }
 
     #[test]
-    fn the_summary_counts_the_worst_first() {
-        assert_eq!(summary(&three()), "3 AddonInstances: 1 Silent, 1 Never, 1 Alive");
-        assert_eq!(summary(&three()[2..]), "1 AddonInstance: 1 Alive");
-        assert_eq!(summary(&[]), "no AddonInstances");
+    fn summary_counts_the_worst_state_first() {
+        assert_eq!(summarize(&three_rows()), "3 AddonInstances: 1 Silent, 1 Never, 1 Alive");
+        assert_eq!(summarize(&three_rows()[2..]), "1 AddonInstance: 1 Alive");
+        assert_eq!(summarize(&[]), "no AddonInstances");
     }
 }

@@ -9,7 +9,7 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::heartbeat::{Place, UP, healthy, resource};
+use crate::heartbeat::{HeartbeatFixture, UP, healthy, resource};
 use crate::server::{Server, bellwether, get, run, up};
 
 /// A running agent. It is killed when dropped, as by a crash.
@@ -41,14 +41,15 @@ const ALONE: &str = "--leader-election=false";
 const SILENT: &str = r#"bellwether_heartbeat_instances{cluster="local",state="silent"}"#;
 
 /// A server that leaves the controllers to the agent.
-async fn place() -> Place {
-    Place::with_arguments(&["--spokes", "1", "--controllers=-addon-controller,-heartbeat-checker"]).await
+async fn place() -> HeartbeatFixture {
+    HeartbeatFixture::with_arguments(&["--spokes", "1", "--controllers=-addon-controller,-heartbeat-checker"])
+        .await
 }
 
 #[tokio::test]
 async fn one_that_is_killed_during_a_timeout_writes_nothing_more_when_it_is_back() {
     let (place, dir) = (place().await, tempfile::tempdir().unwrap());
-    place.install("addon-instance", "1s").await;
+    place.create_instance("addon-instance", "1s").await;
     let log = dir.path().join("agent");
     let mut agent = Agent::start(&log, &place.kubeconfig, &[ALONE]);
     assert_eq!(place.send(&["--condition", UP]).code, Some(0));
@@ -57,7 +58,7 @@ async fn one_that_is_killed_during_a_timeout_writes_nothing_more_when_it_is_back
 
     let agent = Agent::start(&log, &place.kubeconfig, &[ALONE]);
     // Once it has judged a newcomer, it has judged all.
-    place.install("other", "1s").await;
+    place.create_instance("other", "1s").await;
     let long_ago = Patch::Merge(json!({"status": {"lastHeartbeatTime": "2024-05-01T10:00:00Z"}}));
     place.instances.patch_status("other", &PatchParams::default(), &long_ago).await.unwrap();
     timed_out(&place, "other").await;
@@ -66,7 +67,7 @@ async fn one_that_is_killed_during_a_timeout_writes_nothing_more_when_it_is_back
     assert!(!agent.process.log().contains("WARN"), "{}", agent.process.log());
 }
 
-async fn timed_out(place: &Place, name: &str) -> DynamicObject {
+async fn timed_out(place: &HeartbeatFixture, name: &str) -> DynamicObject {
     eventually(name, || async {
         let instance = place.instances.get(name).await.unwrap();
         (healthy(&instance.data["status"])["reason"] == "HeartbeatTimeout").then_some(instance)

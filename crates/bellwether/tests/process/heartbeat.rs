@@ -1,4 +1,4 @@
-//! `bellwether heartbeat`: what it sends, what it says, how it ends, and what a watch of it sees.
+//! `bellwether heartbeat send` and `watch`: requests, output, exit codes and signals.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
@@ -16,18 +16,18 @@ use serde_json::{Value, json};
 use crate::server::{Ended, PATIENCE, Server, bellwether, run, up};
 
 const NAMESPACE: &str = "reference-addon";
-pub(crate) const UP: &str = "Healthy=True:ComponentsUp:All is well: see the log.";
+pub(crate) const UP: &str = "Healthy=True:ComponentsUp:All components are up: see the log.";
 const DOWN: &str = "Healthy=False:ComponentDown:Component X is down!";
 
-pub(crate) struct Place {
+pub(crate) struct HeartbeatFixture {
     _parent: tempfile::TempDir,
     server: Server,
     pub(crate) kubeconfig: PathBuf,
     pub(crate) instances: Api<DynamicObject>,
 }
 
-impl Place {
-    /// A server with a namespace that has no instance yet.
+impl HeartbeatFixture {
+    /// Starts a server with a namespace without an AddonInstance.
     async fn new() -> Self {
         Self::with_arguments(&["--spokes", "0"]).await
     }
@@ -45,12 +45,12 @@ impl Place {
     }
 
     async fn with_instance(period: &str) -> Self {
-        let place = Self::new().await;
-        place.install("addon-instance", period).await;
-        place
+        let fixture = Self::new().await;
+        fixture.create_instance("addon-instance", period).await;
+        fixture
     }
 
-    pub(crate) async fn install(&self, name: &str, period: &str) {
+    pub(crate) async fn create_instance(&self, name: &str, period: &str) {
         let data = json!({"spec": {"heartbeatUpdatePeriod": period}});
         let object = DynamicObject { data, ..DynamicObject::new(name, &resource::<AddonInstance>()) };
         self.instances.create(&PostParams::default(), &object).await.unwrap();
@@ -66,13 +66,13 @@ impl Place {
         command
     }
 
-    /// The Addons of a cluster.
+    /// The API of Addons of a cluster.
     pub(crate) async fn addons(&self, context: &str) -> Api<DynamicObject> {
         Api::all_with(self.server.client(context).await, &resource::<Addon>())
     }
 
-    pub(crate) fn send(&self, more: &[&str]) -> Ended {
-        run(self.command(&["send", "--namespace", NAMESPACE]).args(more))
+    pub(crate) fn send(&self, arguments: &[&str]) -> Ended {
+        run(self.command(&["send", "--namespace", NAMESPACE]).args(arguments))
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn healthy(status: &Value) -> Value {
     conditions.into_iter().find(of_type).unwrap_or_default()
 }
 
-/// A command that goes on, and its lines as they come.
+/// A command that is running, and the lines of its output.
 pub(crate) struct Running {
     child: Child,
     stdout: mpsc::Receiver<String>,
@@ -96,18 +96,18 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let stdout = lines(child.stdout.take().unwrap());
-        let stderr = lines(child.stderr.take().unwrap());
+        let stdout = read_lines(child.stdout.take().unwrap());
+        let stderr = read_lines(child.stderr.take().unwrap());
         Self { child, stdout, stderr }
     }
 
-    /// The next line, without the time that it begins with.
+    /// Waits for the next line of stdout, and returns it without its time.
     pub(crate) fn line(&self) -> String {
         let line = self.stdout.recv_timeout(PATIENCE).unwrap();
         line.split_once(' ').unwrap().1.to_owned()
     }
 
-    /// Asks it to stop, and returns its code and what it still said.
+    /// Sends a signal, and returns the exit code and the remaining lines of stdout.
     pub(crate) fn stop(mut self, signal: Signal) -> (Option<i32>, Vec<String>) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
         let code = self.child.wait().unwrap().code();
@@ -117,13 +117,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn lines(stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+fn read_lines(stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -134,36 +134,38 @@ fn lines(stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 }
 
 #[tokio::test]
-async fn a_beat_is_sent_and_told() {
-    let place = Place::with_instance("10s").await;
-    let sent = place.send(&["--condition", DOWN]);
+async fn send_writes_a_heartbeat_and_prints_it() {
+    let fixture = HeartbeatFixture::with_instance("10s").await;
+    let sent = fixture.send(&["--condition", DOWN]);
     assert_eq!((sent.code, sent.stderr.as_str()), (Some(0), ""));
-    let (time, words) = sent.stdout.trim_end().split_once(' ').unwrap();
+    let (time, text) = sent.stdout.trim_end().split_once(' ').unwrap();
     assert_eq!(time.len(), "14:03:22".len());
-    assert_eq!(words, "sent reference-addon/addon-instance with Healthy=False (ComponentDown)");
-    let status = place.status().await;
+    assert_eq!(text, "sent reference-addon/addon-instance with Healthy=False (ComponentDown)");
+    let status = fixture.status().await;
     assert!(status["lastHeartbeatTime"].is_string());
     assert_eq!(
         (&healthy(&status)["status"], &healthy(&status)["message"]),
         (&json!("False"), &json!("Component X is down!"))
     );
 
-    let sent = place.send(&["-o", "json", "--condition", UP]);
+    let sent = fixture.send(&["-o", "json", "--condition", UP]);
     let line: Value = serde_json::from_str(&sent.stdout).unwrap();
     assert_eq!(line["sent"], "reference-addon/addon-instance");
     assert_eq!(line["conditions"], json!(["addons.managed.openshift.io/Healthy"]));
-    assert_eq!(healthy(&place.status().await)["message"], "All is well: see the log.");
+    assert_eq!(healthy(&fixture.status().await)["message"], "All components are up: see the log.");
 }
 
 #[tokio::test]
-async fn what_is_missing_or_wrong_is_said() {
-    let place = Place::new().await;
-    let missing = place.send(&[]);
+async fn errors_have_a_cause_and_an_exit_code() {
+    let fixture = HeartbeatFixture::new().await;
+    let missing = fixture.send(&[]);
     assert_eq!((missing.code, missing.stdout.as_str()), (Some(1), ""));
-    for words in
-        ["there is no AddonInstance reference-addon/addon-instance", "is the Addon installed", "https://"]
-    {
-        assert!(missing.stderr.contains(words), "{}", missing.stderr);
+    for expected in [
+        "AddonInstance reference-addon/addon-instance does not exist",
+        "check that the Addon is installed",
+        "https://",
+    ] {
+        assert!(missing.stderr.contains(expected), "{}", missing.stderr);
     }
     assert_eq!(missing.stderr.lines().count(), 1, "{}", missing.stderr);
 
@@ -172,23 +174,23 @@ async fn what_is_missing_or_wrong_is_said() {
         (&["--condition", "Healthy"], "TYPE=STATUS:REASON:MESSAGE"),
         (&["--every", "500ms"], "at least 1s"),
     ];
-    for (arguments, words) in rows {
-        let refused = place.send(arguments);
-        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-        assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    for (arguments, expected) in rows {
+        let rejected = fixture.send(arguments);
+        assert_eq!(rejected.code, Some(2), "{}", rejected.stderr);
+        assert!(rejected.stderr.contains(expected), "{}", rejected.stderr);
     }
 }
 
 #[tokio::test]
-async fn with_every_it_beats_at_the_instances_period_until_a_signal_and_says_a_last_word() {
-    let place = Place::with_instance("1s").await;
+async fn send_every_uses_the_period_of_the_instance_until_a_signal() {
+    let fixture = HeartbeatFixture::with_instance("1s").await;
     for signal in [Signal::TERM, Signal::INT] {
-        let sending = place.command(&["send", "-n", NAMESPACE, "--condition", UP, "--every"]);
+        let sending = fixture.command(&["send", "-n", NAMESPACE, "--condition", UP, "--every"]);
         let sending = Running::start(&mut { sending });
         for _ in 0..3 {
             let line = sending.line();
-            let wanted = "sent reference-addon/addon-instance with Healthy=True (ComponentsUp), next in ";
-            let seconds = line.strip_prefix(wanted).and_then(|rest| rest.strip_suffix(" s")).unwrap();
+            let expected = "sent reference-addon/addon-instance with Healthy=True (ComponentsUp), next in ";
+            let seconds = line.strip_prefix(expected).and_then(|rest| rest.strip_suffix(" s")).unwrap();
             assert!((0.0..=1.0).contains(&seconds.parse::<f64>().unwrap()), "{line}");
         }
         let (code, last) = sending.stop(signal);
@@ -198,36 +200,36 @@ async fn with_every_it_beats_at_the_instances_period_until_a_signal_and_says_a_l
 }
 
 #[tokio::test]
-async fn the_last_word_repeats_the_conditions() {
-    let place = Place::with_instance("1h").await;
+async fn last_heartbeat_repeats_the_conditions() {
+    let fixture = HeartbeatFixture::with_instance("1h").await;
     let sending =
-        Running::start(&mut place.command(&["send", "-n", NAMESPACE, "--condition", UP, "--every", "10m"]));
+        Running::start(&mut fixture.command(&["send", "-n", NAMESPACE, "--condition", UP, "--every", "10m"]));
     assert!(sending.line().contains("next in "));
-    let lost = Patch::Merge(json!({"status": {"conditions": null, "lastHeartbeatTime": null}}));
-    place.instances.patch_status("addon-instance", &PatchParams::default(), &lost).await.unwrap();
+    let removal = Patch::Merge(json!({"status": {"conditions": null, "lastHeartbeatTime": null}}));
+    fixture.instances.patch_status("addon-instance", &PatchParams::default(), &removal).await.unwrap();
     assert_eq!(sending.stop(Signal::TERM).0, Some(0));
-    let status = place.status().await;
+    let status = fixture.status().await;
     assert!(status["lastHeartbeatTime"].is_string(), "{status}");
     assert_eq!(healthy(&status)["reason"], "ComponentsUp");
 }
 
 #[tokio::test]
-async fn with_every_it_goes_on_until_the_instance_is_there() {
-    let place = Place::new().await;
-    let sending = Running::start(&mut place.command(&["send", "-n", NAMESPACE, "--every"]));
-    let complaint = sending.stderr.recv_timeout(PATIENCE).unwrap();
+async fn send_every_retries_until_the_instance_exists() {
+    let fixture = HeartbeatFixture::new().await;
+    let sending = Running::start(&mut fixture.command(&["send", "-n", NAMESPACE, "--every"]));
+    let error = sending.stderr.recv_timeout(PATIENCE).unwrap();
     assert!(
-        complaint.contains("is the Addon installed") && complaint.contains("; trying again in "),
-        "{complaint}"
+        error.contains("check that the Addon is installed") && error.contains("; trying again in "),
+        "{error}"
     );
-    place.install("addon-instance", "10s").await;
+    fixture.create_instance("addon-instance", "10s").await;
     assert!(sending.line().starts_with("sent reference-addon/addon-instance, next in "));
 }
 
 #[tokio::test]
-async fn the_table_is_printed_once() {
-    let place = Place::with_instance("0s").await;
-    let empty = run(&mut place.command(&["watch", "--once", "-n", "default"]));
+async fn watch_once_prints_the_table() {
+    let fixture = HeartbeatFixture::with_instance("0s").await;
+    let empty = run(&mut fixture.command(&["watch", "--once", "-n", "default"]));
     assert_eq!(
         (empty.code, empty.stdout.as_str()),
         (Some(0), "There are no AddonInstances.\n"),
@@ -235,45 +237,42 @@ async fn the_table_is_printed_once() {
         empty.stderr
     );
 
-    place.send(&["--condition", DOWN]);
-    let table = run(&mut place.command(&["watch", "--once"]));
+    fixture.send(&["--condition", DOWN]);
+    let table = run(&mut fixture.command(&["watch", "--once"]));
     assert_eq!((table.code, table.stderr.as_str()), (Some(0), ""));
     let lines: Vec<&str> = table.stdout.lines().collect();
     assert!(lines[0].starts_with("NAMESPACE"), "{}", table.stdout);
-    for words in [NAMESPACE, "addon-instance", "10s (not \"0s\")", "Down", "ComponentDown"] {
-        assert!(lines[1].contains(words), "{}", table.stdout);
+    for expected in [NAMESPACE, "addon-instance", "10s (not \"0s\")", "Down", "ComponentDown"] {
+        assert!(lines[1].contains(expected), "{}", table.stdout);
     }
-    let json = run(&mut place.command(&["watch", "--once", "-o", "json"]));
+    let json = run(&mut fixture.command(&["watch", "--once", "-o", "json"]));
     let rows: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!((&rows[0]["state"], &rows[0]["message"]), (&json!("Down"), &json!("Component X is down!")));
     assert_eq!(rows[0]["periodSeconds"], 10.0);
 }
 
 #[tokio::test]
-async fn a_watch_tells_what_changes() {
-    let place = Place::with_instance("10s").await;
-    let watching = Running::start(&mut place.command(&["watch"]));
+async fn watch_prints_changes_of_state() {
+    let fixture = HeartbeatFixture::with_instance("10s").await;
+    let watching = Running::start(&mut fixture.command(&["watch"]));
     assert_eq!(watching.line(), "reference-addon/addon-instance Never");
-    place.send(&["--condition", UP]);
+    fixture.send(&["--condition", UP]);
     assert_eq!(watching.line(), "reference-addon/addon-instance Never → Alive (ComponentsUp)");
-    place.send(&["--condition", DOWN]);
+    fixture.send(&["--condition", DOWN]);
     assert_eq!(watching.line(), "reference-addon/addon-instance Alive (ComponentsUp) → Down (ComponentDown)");
-    place.instances.delete("addon-instance", &DeleteParams::default()).await.unwrap();
+    fixture.instances.delete("addon-instance", &DeleteParams::default()).await.unwrap();
     assert_eq!(watching.line(), "reference-addon/addon-instance gone");
     assert_eq!(watching.stop(Signal::INT).0, Some(0));
 }
 
 #[tokio::test]
-async fn a_watch_outlives_the_server() {
-    let mut place = Place::with_instance("10s").await;
-    let watching = Running::start(&mut place.command(&["watch", "-o", "json"]));
+async fn watch_survives_an_outage_of_the_server() {
+    let mut fixture = HeartbeatFixture::with_instance("10s").await;
+    let watching = Running::start(&mut fixture.command(&["watch", "-o", "json"]));
     let first: Value = serde_json::from_str(&watching.stdout.recv_timeout(PATIENCE).unwrap()).unwrap();
     assert_eq!(first["state"], "Never");
-    place.server.kill();
-    let complaint = eventually("a complaint", || async { watching.stderr.try_recv().ok() }).await;
-    assert!(
-        complaint.contains("cannot watch AddonInstances") && complaint.contains("trying again"),
-        "{complaint}"
-    );
+    fixture.server.kill();
+    let error = eventually("an error", || async { watching.stderr.try_recv().ok() }).await;
+    assert!(error.contains("cannot watch AddonInstances") && error.contains("trying again"), "{error}");
     assert_eq!(watching.stop(Signal::TERM).0, Some(0));
 }

@@ -1,46 +1,46 @@
-//! All required sources hold, at the same generation.
+//! Combines reports about generations of an object: do all required sources report success for the same generation?
 //!
-//! An object moves on, generation by generation, while reports about it are under way. Two questions are
-//! then different, and a [`Snapshot`] answers both:
+//! The generation of an object may change before all sources have reported about the previous one. Therefore a [`Snapshot`]
+//! computes two results:
 //!
-//! - [`current`](Snapshot::current): do all hold at the generation the object has *now*?
-//! - [`last_known`](Snapshot::last_known): does the last generation at which all held *still* hold? This one
-//!   needs its own previous answer. It becomes true only when all hold at one generation, and false only by a
-//!   report about the generation it speaks of.
+//! - [`current`](Snapshot::current): do all sources hold at the *current* generation of the object?
+//! - [`last_known`](Snapshot::last_known): does the last generation at which all sources held *still* hold? It depends on its
+//!   previous result. It becomes true only if all sources hold at one generation, and false only by a report about the
+//!   generation of the result.
 //!
-//! Which reports count is decided before, by [`Reports::offer`]. No clock is read: every time in an answer is
-//! one that was handed in, and folding an answer again gives the same answer.
+//! [`Reports::offer`] decides which reports are accepted. Reading the clock is left to the caller: every time in a result was
+//! passed in, and computing a result again from itself does not change it.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The generation that every object begins with.
+/// The generation of a new object.
 const FIRST_GENERATION: i64 = 1;
 
-/// What one source says about one generation. A source that cannot tell does not report.
+/// The report of one source about one generation. A source that does not know its state does not report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The generation it looked at.
+    /// The observed generation.
     pub generation: i64,
-    /// Whether that generation is as it should be.
+    /// Whether the source reports success for that generation.
     pub holds: bool,
-    /// When it looked.
+    /// The time of the observation.
     pub time: Timestamp,
 }
 
-/// What became of an offered report.
+/// Whether a report was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a report that was not accepted changes nothing"]
-pub enum Offer {
-    /// It is now the report of its source.
+pub enum OfferResult {
+    /// It is now the latest report of its source.
     Accepted,
     /// The object has not reached that generation.
     FutureGeneration,
     /// The source has already reported about a newer generation.
     OlderGeneration,
-    /// The source has already reported about this generation, later.
+    /// The source has already sent a later report about this generation.
     OlderTime,
 }
 
@@ -51,22 +51,22 @@ pub struct Reports<K> {
 }
 
 impl<K: Ord> Reports<K> {
-    /// Takes a report unless the source has said something newer; of two at the same time the later arrival
-    /// stays.
-    pub fn offer(&mut self, source: K, report: Report, generation: i64) -> Offer {
+    /// Accepts a report unless there is a newer one of the same source; of two reports with the same time, the one that arrives
+    /// later is kept.
+    pub fn offer(&mut self, source: K, report: Report, generation: i64) -> OfferResult {
         if report.generation > generation {
-            return Offer::FutureGeneration;
+            return OfferResult::FutureGeneration;
         }
-        if let Some(held) = self.latest.get(&source) {
-            if report.generation < held.generation {
-                return Offer::OlderGeneration;
+        if let Some(existing) = self.latest.get(&source) {
+            if report.generation < existing.generation {
+                return OfferResult::OlderGeneration;
             }
-            if report.generation == held.generation && report.time < held.time {
-                return Offer::OlderTime;
+            if report.generation == existing.generation && report.time < existing.time {
+                return OfferResult::OlderTime;
             }
         }
         self.latest.insert(source, report);
-        Offer::Accepted
+        OfferResult::Accepted
     }
 
     /// The latest report of this source.
@@ -81,175 +81,180 @@ impl<K> Default for Reports<K> {
     }
 }
 
-/// Reports that were accepted before, as stored; the last of a source stays.
+/// Restores reports that were accepted before; of several reports of one source, the last is kept.
 impl<K: Ord> FromIterator<(K, Report)> for Reports<K> {
     fn from_iter<I: IntoIterator<Item = (K, Report)>>(stored: I) -> Self {
         Self { latest: stored.into_iter().collect() }
     }
 }
 
-/// The answer to one of the two questions, and its times: what must be stored to ask again.
+/// One of the two results, with its times. The caller stores it and passes it to the next computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
-    /// Whether all hold.
+pub struct FoldedStatus {
+    /// Whether all sources hold.
     pub holds: bool,
-    /// The generation that the answer speaks of.
+    /// The generation that the result is about.
     pub generation: i64,
-    /// The oldest report that the answer rests on: how fresh it is.
+    /// The time of the oldest report that the result depends on.
     pub updated: Timestamp,
-    /// When it last became true or false. Never moves backwards.
+    /// When `holds` last changed. It never decreases.
     pub transitioned: Timestamp,
 }
 
-/// An answer and why it is so.
+/// A result and its cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root<W> {
-    /// The answer.
-    pub answer: Answer,
-    /// Why.
-    pub why: W,
+pub struct Evaluation<C> {
+    /// The result.
+    pub status: FoldedStatus,
+    /// The cause.
+    pub cause: C,
 }
 
-/// Why [`current`](Snapshot::current) answers as it does. Sources are in their order.
+/// The cause of the result of [`current`](Snapshot::current). Sources are sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CurrentWhy<'a, K> {
+pub enum CurrentCause<'a, K> {
     /// Every required source holds at the current generation.
     AllHold,
-    /// They do, but something outside the reports stands in the way.
-    Withheld,
-    /// Some do not hold at the current generation, or have not reported about it.
-    Lacking {
-        /// Those.
-        lacking: Vec<&'a K>,
-        /// The others.
+    /// Every required source holds, but the [`Precondition`] is not met.
+    PreconditionUnmet,
+    /// Some sources do not hold at the current generation, or have not reported about it.
+    NotAllHold {
+        /// The sources that do not hold, or have not reported.
+        not_holding: Vec<&'a K>,
+        /// The sources that hold.
         holding: Vec<&'a K>,
     },
 }
 
-/// Why [`last_known`](Snapshot::last_known) answers as it does. Sources are in their order.
+/// The cause of the result of [`last_known`](Snapshot::last_known). Sources are sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LastKnownWhy<'a, K> {
-    /// Every required source held at the generation of the answer, and none has since said otherwise of it.
+pub enum LastKnownCause<'a, K> {
+    /// Every required source held at the generation of the result, and none has reported a failure for it since.
     AllHeld,
-    /// These have never reported.
+    /// These sources have never reported.
     Missing(Vec<&'a K>),
-    /// These report that their generation does not hold.
+    /// These sources report that their generation does not hold.
     Failing(Vec<&'a K>),
-    /// All hold, but not at one generation.
+    /// All sources hold, but not at the same generation.
     MixedGenerations,
 }
 
-/// Whether something outside the reports lets [`current`](Snapshot::current) be true: children that must go
-/// first, say.
+/// A requirement besides the reports for [`current`](Snapshot::current) to hold, for example that child resources are deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proviso {
-    /// Nothing stands in the way.
+pub enum Precondition {
+    /// The requirement is fulfilled, or there is none.
     Met,
-    /// Something does.
+    /// The requirement is not fulfilled.
     Unmet,
 }
 
-/// All that the two questions depend on.
+/// The inputs of the two results, except their previous values.
 #[derive(Debug, Clone, Copy)]
 pub struct Snapshot<'a, K> {
-    /// The generation that the object has now.
+    /// The current generation of the object.
     pub generation: i64,
-    /// When the object got this generation; the time of an answer that rests on no report.
-    pub changed: Timestamp,
+    /// When the object got this generation; it is used as the time of a result that depends on no report.
+    pub changed_at: Timestamp,
     /// The sources that must hold, in any order.
     pub required: &'a [K],
-    /// The reports; those of other sources, and those about a future generation, do not count.
+    /// The reports; those of other sources and those about a future generation are ignored.
     pub reports: &'a Reports<K>,
-    /// When that happened which made us ask: the time of the report or of the change.
-    pub cause: Timestamp,
+    /// The time of the report or change that triggered the computation; it becomes the transition time.
+    pub trigger_time: Timestamp,
 }
 
 impl<'a, K: Ord> Snapshot<'a, K> {
-    /// Do all required sources hold at the current generation? `None` where nothing is required.
-    pub fn current(&self, previous: Option<&Answer>, proviso: Proviso) -> Option<Root<CurrentWhy<'a, K>>> {
+    /// Do all required sources hold at the current generation? `None` if no source is required.
+    pub fn current(
+        &self,
+        previous: Option<&FoldedStatus>,
+        precondition: Precondition,
+    ) -> Option<Evaluation<CurrentCause<'a, K>>> {
         let required = self.required()?;
         let holds_now =
             |report: Option<Report>| report.is_some_and(|it| it.holds && it.generation == self.generation);
-        let lacking = required.sources_where(|report| !holds_now(report));
-        let why = match (lacking.is_empty(), proviso) {
-            (true, Proviso::Met) => CurrentWhy::AllHold,
-            (true, Proviso::Unmet) => CurrentWhy::Withheld,
-            (false, _) => CurrentWhy::Lacking { lacking, holding: required.sources_where(holds_now) },
+        let not_holding = required.sources_where(|report| !holds_now(report));
+        let cause = match (not_holding.is_empty(), precondition) {
+            (true, Precondition::Met) => CurrentCause::AllHold,
+            (true, Precondition::Unmet) => CurrentCause::PreconditionUnmet,
+            (false, _) => {
+                CurrentCause::NotAllHold { not_holding, holding: required.sources_where(holds_now) }
+            }
         };
-        let holds = why == CurrentWhy::AllHold;
-        let answer = Answer {
+        let holds = cause == CurrentCause::AllHold;
+        let status = FoldedStatus {
             holds,
             generation: self.generation,
-            updated: required.oldest_at(self.generation).unwrap_or(self.changed),
-            transitioned: self.transitioned(previous, holds),
+            updated: required.oldest_report_time(self.generation).unwrap_or(self.changed_at),
+            transitioned: self.transition_time(previous, holds),
         };
-        Some(Root { answer, why })
+        Some(Evaluation { status, cause })
     }
 
-    /// Does the last generation at which all held still hold? `None` where nothing is required.
+    /// Does the last generation at which all sources held still hold? `None` if no source is required.
     ///
-    /// While it is false it keeps its generation, until all hold at one that is not older.
-    pub fn last_known(&self, previous: Option<&Answer>) -> Option<Root<LastKnownWhy<'a, K>>> {
+    /// While it is false it keeps its generation, until all sources hold at one that is not older.
+    pub fn last_known(&self, previous: Option<&FoldedStatus>) -> Option<Evaluation<LastKnownCause<'a, K>>> {
         let required = self.required()?;
         let missing = required.sources_where(|report| report.is_none());
         let failing = required.sources_where(|report| report.is_some_and(|it| !it.holds));
-        // Sources that are all behind the previous answer cannot take it back to their generation.
+        // The generation of the result never decreases, even if all sources hold at an older one.
         let newly_known = required
-            .all_hold_at()
-            .filter(|common| previous.is_none_or(|answer| *common >= answer.generation));
+            .common_generation()
+            .filter(|common| previous.is_none_or(|previous| *common >= previous.generation));
         let still_known =
-            previous.is_some_and(|answer| answer.holds && !required.any_fails_at(answer.generation));
+            previous.is_some_and(|previous| previous.holds && !required.any_fails_at(previous.generation));
 
-        let why = if !missing.is_empty() {
-            LastKnownWhy::Missing(missing)
+        let cause = if !missing.is_empty() {
+            LastKnownCause::Missing(missing)
         } else if newly_known.is_some() || still_known {
-            LastKnownWhy::AllHeld
+            LastKnownCause::AllHeld
         } else if !failing.is_empty() {
-            LastKnownWhy::Failing(failing)
+            LastKnownCause::Failing(failing)
         } else {
-            LastKnownWhy::MixedGenerations
+            LastKnownCause::MixedGenerations
         };
-        let holds = why == LastKnownWhy::AllHeld;
+        let holds = cause == LastKnownCause::AllHeld;
         let generation = newly_known
-            .or(previous.map(|answer| answer.generation))
+            .or(previous.map(|previous| previous.generation))
             .or_else(|| required.newest_generation())
             .unwrap_or(FIRST_GENERATION);
-        let reports_decide = newly_known.is_some() || (!holds && required.any_fails_at(generation));
-        let updated = if reports_decide {
-            required.oldest_at(generation)
+        let depends_on_reports = newly_known.is_some() || (!holds && required.any_fails_at(generation));
+        let updated = if depends_on_reports {
+            required.oldest_report_time(generation)
         } else {
-            previous.map(|answer| answer.updated)
+            previous.map(|previous| previous.updated)
         };
-        let answer = Answer {
+        let status = FoldedStatus {
             holds,
             generation,
-            updated: updated.unwrap_or(self.changed),
-            transitioned: self.transitioned(previous, holds),
+            updated: updated.unwrap_or(self.changed_at),
+            transitioned: self.transition_time(previous, holds),
         };
-        Some(Root { answer, why })
+        Some(Evaluation { status, cause })
     }
 
-    /// The required sources with those of their reports that count. `None` where nothing is required.
+    /// The required sources, each with its report unless that is about a future generation. `None` if no source is required.
     fn required(&self) -> Option<Required<'a, K>> {
-        let counts = |report: &Report| report.generation <= self.generation;
+        let is_valid = |report: &Report| report.generation <= self.generation;
         let sources: BTreeMap<&K, Option<Report>> = self
             .required
             .iter()
-            .map(|source| (source, self.reports.get(source).copied().filter(counts)))
+            .map(|source| (source, self.reports.get(source).copied().filter(is_valid)))
             .collect();
         (!sources.is_empty()).then_some(Required { sources })
     }
 
-    fn transitioned(&self, previous: Option<&Answer>, holds: bool) -> Timestamp {
+    fn transition_time(&self, previous: Option<&FoldedStatus>, holds: bool) -> Timestamp {
         match previous {
-            None => self.cause,
-            Some(answer) if answer.holds == holds => answer.transitioned,
-            Some(answer) => self.cause.max(answer.transitioned),
+            None => self.trigger_time,
+            Some(previous) if previous.holds == holds => previous.transitioned,
+            Some(previous) => self.trigger_time.max(previous.transitioned),
         }
     }
 }
 
-/// The required sources, in their order, each with its report.
+/// The required sources, sorted, each with its report.
 struct Required<'a, K> {
     sources: BTreeMap<&'a K, Option<Report>>,
 }
@@ -263,8 +268,8 @@ impl<'a, K: Ord> Required<'a, K> {
         self.sources.values().flatten().copied()
     }
 
-    /// The one generation at which all hold.
-    fn all_hold_at(&self) -> Option<i64> {
+    /// The generation at which all sources hold, if there is one.
+    fn common_generation(&self) -> Option<i64> {
         let common = self.newest_generation()?;
         let holds = |report: &Option<Report>| report.is_some_and(|it| it.holds && it.generation == common);
         self.sources.values().all(holds).then_some(common)
@@ -274,7 +279,7 @@ impl<'a, K: Ord> Required<'a, K> {
         self.reports().any(|report| !report.holds && report.generation == generation)
     }
 
-    fn oldest_at(&self, generation: i64) -> Option<Timestamp> {
+    fn oldest_report_time(&self, generation: i64) -> Option<Timestamp> {
         self.reports().filter(|report| report.generation == generation).map(|report| report.time).min()
     }
 

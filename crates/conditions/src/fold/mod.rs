@@ -1,7 +1,7 @@
-//! Many reports become one root condition.
+//! Combines several reports into one condition.
 //!
-//! [`severity`] where the worst report decides and order in time does not matter; [`generation`] where
-//! reports speak of generations of an object that moves on while they are under way.
+//! With [`severity`] the worst report decides, in any order of arrival. With [`generation`] each report is about one generation
+//! of an object, and the object may change before all sources have reported.
 
 pub mod generation;
 pub mod severity;

@@ -1,8 +1,8 @@
-//! The worst report decides.
+//! Combines reports by severity: the worst report decides.
 //!
-//! A [`Fold`] is a join-semilattice: folding is associative, commutative and idempotent, and the empty fold is
-//! its identity. So it does not matter in which order, how often or in which groups reports arrive, and the
-//! same reports always give the same words.
+//! A [`Fold`] is a join-semilattice: joining is associative, commutative and idempotent, and the empty fold is the identity. So
+//! the result does not depend on the order in which reports arrive, nor on repetitions. What the severities are is left to the
+//! caller.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,23 +11,23 @@ use std::fmt;
 use crate::condition::{Desired, Status};
 use crate::names::{ConditionType, Reason};
 
-/// What one source reports. Of two, the greater is the worse.
+/// The report of one source. The greater of two reports is the worse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Report<S> {
-    /// How it is; **the greater, the worse**. Reports order by it first.
+    /// The severity; **a greater value is worse**. Reports are ordered by severity first.
     pub severity: S,
-    /// In words; may be empty.
+    /// Details for people; may be empty.
     pub message: String,
 }
 
 impl<S> Report<S> {
-    /// A report of this severity, in these words.
+    /// Creates a report.
     pub fn new(severity: S, message: impl Into<String>) -> Self {
         Self { severity, message: message.into() }
     }
 }
 
-/// The reports of many sources, the worst of each, to be judged by the worst of all.
+/// The worst report of each source.
 ///
 /// ```
 /// use bellwether_conditions::fold::severity::{Fold, Report};
@@ -48,39 +48,38 @@ pub struct Fold<K, S> {
 }
 
 impl<K: Ord, S: Ord> Fold<K, S> {
-    /// Adds a report; a source that reports twice is as bad as its worse report.
+    /// Adds a report; of several reports of one source, the worst is kept.
     pub fn add(&mut self, source: K, report: Report<S>) {
         match self.reports.get_mut(&source) {
             None => {
                 self.reports.insert(source, report);
             }
-            Some(held) if report > *held => *held = report,
+            Some(existing) if report > *existing => *existing = report,
             Some(_) => {}
         }
     }
 
-    /// Everything that either of the two reports.
+    /// Combines two folds.
     #[must_use]
     pub fn join(mut self, other: Self) -> Self {
         self.extend(other.reports);
         self
     }
 
-    /// The worst report and its source; of equally severe ones that of the first source.
-    /// `None` without reports.
+    /// The worst report and its source; of equally severe ones, that of the first source. `None` if there are no reports.
     pub fn worst(&self) -> Option<(&K, &Report<S>)> {
-        // min_by_key keeps the first of equals, and sources come in their order.
+        // min_by_key returns the first of equal elements, and the map is ordered by source.
         self.reports.iter().min_by_key(|(_, report)| Reverse(&report.severity))
     }
 
-    /// The reports in the order of their sources.
+    /// The reports, ordered by source.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &Report<S>)> {
         self.reports.iter()
     }
 }
 
 impl<K: Ord + fmt::Display, S: Ord + fmt::Display> Fold<K, S> {
-    /// All reports in words, `source: severity[: message]; …`, in the order of their sources.
+    /// Formats all reports as `source: severity[: message]; …`, ordered by source.
     pub fn describe(&self) -> String {
         let line = |(source, report): (&K, &Report<S>)| match report.message.as_str() {
             "" => format!("{source}: {}", report.severity),
@@ -89,9 +88,9 @@ impl<K: Ord + fmt::Display, S: Ord + fmt::Display> Fold<K, S> {
         self.iter().map(line).collect::<Vec<_>>().join("; ")
     }
 
-    /// The root condition: `meaning` turns the worst severity into status and reason, and the message
-    /// [describes](Self::describe) all reports. `None` without reports: nothing is known, so nothing is said.
-    pub fn root(
+    /// Converts to one condition: `meaning` maps the worst severity to status and reason, and the message
+    /// [describes](Self::describe) all reports. `None` if there are no reports.
+    pub fn to_condition(
         &self,
         type_: ConditionType,
         meaning: impl FnOnce(&S) -> (Status, Reason),

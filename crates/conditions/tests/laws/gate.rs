@@ -1,7 +1,7 @@
-//! A change waits, and says what for.
+//! When a gate is open, and what a change waits for.
 
 use bellwether_conditions::gate::{
-    Accepted, Blocked, Check, Covers, Finding, Gate, Ruling, Unmet, Verdict, Waiver,
+    Acceptance, Accepted, BlockCause, Check, Covers, Decision, Finding, Gate, RiskDecision, Unmet,
 };
 use bellwether_conditions::{ConditionSet, ConditionType, Desired, Reason, Status};
 use proptest::prelude::*;
@@ -9,48 +9,51 @@ use rstest::rstest;
 
 use crate::at;
 
-fn ruling(about: &'static str, verdict: Verdict, reason: &str) -> Ruling<&'static str> {
-    Ruling { about, verdict, reason: (!reason.is_empty()).then(|| reason.to_owned()) }
+fn decision(about: &'static str, decision: Decision, reason: &str) -> RiskDecision<&'static str> {
+    RiskDecision { about, decision, reason: (!reason.is_empty()).then(|| reason.to_owned()) }
 }
 
 #[rstest]
-#[case::nobody_ruled(vec![], "risk: slow disk (not accepted)")]
-#[case::accepted(vec![ruling("risk", Verdict::Accepted, "")], "")]
-#[case::something_else_accepted(vec![ruling("other", Verdict::Accepted, "")], "risk: slow disk (not accepted)")]
-#[case::refused(vec![ruling("risk", Verdict::Refused, "")], "risk: slow disk (refused)")]
-#[case::a_refusal_outweighs_a_later_acceptance(
-    vec![ruling("risk", Verdict::Refused, "not on Friday"), ruling("risk", Verdict::Accepted, "")],
+#[case::no_decision(vec![], "risk: slow disk (not accepted)")]
+#[case::accepted(vec![decision("risk", Decision::Accepted, "")], "")]
+#[case::other_risk_accepted(vec![decision("other", Decision::Accepted, "")], "risk: slow disk (not accepted)")]
+#[case::refused(vec![decision("risk", Decision::Refused, "")], "risk: slow disk (refused)")]
+#[case::refusal_overrides_a_later_acceptance(
+    vec![decision("risk", Decision::Refused, "not on Friday"), decision("risk", Decision::Accepted, "")],
     "risk: slow disk (refused: not on Friday)")]
-#[case::and_an_earlier_one(
-    vec![ruling("risk", Verdict::Accepted, ""), ruling("risk", Verdict::Refused, "")],
+#[case::refusal_overrides_an_earlier_acceptance(
+    vec![decision("risk", Decision::Accepted, ""), decision("risk", Decision::Refused, "")],
     "risk: slow disk (refused)")]
-fn a_risk_is_weighed_by_the_rulings_on_it(#[case] rulings: Vec<Ruling<&'static str>>, #[case] unmet: &str) {
-    assert_eq!(Gate::evaluate(&[Check::risk("risk", "slow disk")], &rulings).describe_unmet(), unmet);
+fn risk_is_unmet_unless_accepted_and_not_refused(
+    #[case] decisions: Vec<RiskDecision<&'static str>>,
+    #[case] unmet: &str,
+) {
+    assert_eq!(Gate::evaluate(&[Check::risk("risk", "slow disk")], &decisions).describe_unmet(), unmet);
 }
 
 #[test]
-fn what_must_hold_cannot_be_accepted() {
-    let checks = [Check::must_hold("turn", Finding::Concern("canary is still updating".to_owned()))];
-    let rulings = [ruling("turn", Verdict::Accepted, "")];
-    let gate = Gate::evaluate(&checks, &rulings);
-    let unmet = Unmet { id: &"turn", concern: "canary is still updating", why: Blocked::MustHold };
+fn required_check_cannot_be_accepted() {
+    let checks = [Check::must_hold("canary", Finding::Concern("canary is still updating".to_owned()))];
+    let decisions = [decision("canary", Decision::Accepted, "")];
+    let gate = Gate::evaluate(&checks, &decisions);
+    let unmet = Unmet { id: &"canary", concern: "canary is still updating", cause: BlockCause::MustHold };
     assert_eq!(gate, Gate { unmet: vec![unmet], accepted: vec![] });
-    assert_eq!(gate.describe_unmet(), "turn: canary is still updating");
+    assert_eq!(gate.describe_unmet(), "canary: canary is still updating");
 }
 
 #[test]
-fn a_gate_lists_what_was_accepted_and_why() {
+fn gate_lists_accepted_risks_with_reasons() {
     let checks = [Check::risk("a", "slow disk"), Check::must_hold("b", Finding::Clear)];
-    let rulings =
-        [ruling("a", Verdict::Accepted, "replaced tonight"), ruling("a", Verdict::Accepted, "again")];
+    let decisions =
+        [decision("a", Decision::Accepted, "replaced tonight"), decision("a", Decision::Accepted, "again")];
     let accepted = Accepted { id: &"a", concern: "slow disk", reason: Some("replaced tonight") };
-    let gate = Gate::evaluate(&checks, &rulings);
+    let gate = Gate::evaluate(&checks, &decisions);
     assert!(gate.is_open());
     assert_eq!(gate.accepted, [accepted]);
 }
 
 #[test]
-fn a_ruling_may_cover_many_checks() {
+fn decision_may_cover_several_checks() {
     struct AllOf(&'static str);
     impl Covers<(&'static str, u8)> for AllOf {
         fn covers(&self, id: &(&'static str, u8)) -> bool {
@@ -62,8 +65,8 @@ fn a_ruling_may_cover_many_checks() {
         Check::risk(("disk", 2), "slow"),
         Check::risk(("net", 1), "lossy"),
     ];
-    let rulings = [Ruling { about: AllOf("disk"), verdict: Verdict::Accepted, reason: None }];
-    let gate = Gate::evaluate(&checks, &rulings);
+    let decisions = [RiskDecision { about: AllOf("disk"), decision: Decision::Accepted, reason: None }];
+    let gate = Gate::evaluate(&checks, &decisions);
     assert_eq!(gate.unmet.iter().map(|unmet| *unmet.id).collect::<Vec<_>>(), [("net", 1)]);
 }
 
@@ -75,7 +78,7 @@ fn a_ruling_may_cover_many_checks() {
 #[case::true_for_no_generation(Some((Status::True, None)), "Healthy is not yet reported for generation 2")]
 #[case::false_now(Some((Status::False, Some(2))), "Healthy is False: Why: because")]
 #[case::unknown_now(Some((Status::Unknown, Some(2))), "Healthy is Unknown: Why: because")]
-fn a_condition_counts_if_it_is_true_for_the_generation(
+fn condition_passes_if_true_for_the_generation(
     #[case] condition: Option<(Status, Option<i64>)>,
     #[case] concern: &str,
 ) {
@@ -90,61 +93,61 @@ fn a_condition_counts_if_it_is_true_for_the_generation(
 }
 
 fn any_checks() -> impl Strategy<Value = Vec<Check<u8>>> {
-    let check = (0u8..5, any::<bool>(), any::<bool>()).prop_map(|(id, clear, waivable)| Check {
+    let check = (0u8..5, any::<bool>(), any::<bool>()).prop_map(|(id, clear, acceptable)| Check {
         id,
         finding: if clear { Finding::Clear } else { Finding::Concern(format!("concern {id}")) },
-        waiver: if waivable { Waiver::ByRuling } else { Waiver::Never },
+        acceptance: if acceptable { Acceptance::ByDecision } else { Acceptance::NotPossible },
     });
     proptest::collection::vec(check, 0..6)
 }
 
-fn any_ruling() -> impl Strategy<Value = Ruling<u8>> {
-    (0u8..5, any::<bool>()).prop_map(|(about, accepted)| Ruling {
+fn any_decision() -> impl Strategy<Value = RiskDecision<u8>> {
+    (0u8..5, any::<bool>()).prop_map(|(about, accepted)| RiskDecision {
         about,
-        verdict: if accepted { Verdict::Accepted } else { Verdict::Refused },
+        decision: if accepted { Decision::Accepted } else { Decision::Refused },
         reason: None,
     })
 }
 
-fn any_rulings() -> impl Strategy<Value = Vec<Ruling<u8>>> {
-    proptest::collection::vec(any_ruling(), 0..6)
+fn any_decisions() -> impl Strategy<Value = Vec<RiskDecision<u8>>> {
+    proptest::collection::vec(any_decision(), 0..6)
 }
 
 proptest! {
     #[test]
-    fn a_gate_is_open_exactly_when_every_concern_is_accepted_and_none_refused(
-        checks in any_checks(), rulings in any_rulings(),
+    fn gate_is_open_if_and_only_if_every_concern_is_accepted_and_none_is_refused(
+        checks in any_checks(), decisions in any_decisions(),
     ) {
-        let ruled = |id: u8, verdict| rulings.iter().any(|ruling| ruling.about == id && ruling.verdict == verdict);
+        let decided = |id: u8, decision| decisions.iter().any(|it| it.about == id && it.decision == decision);
         let passes = |check: &Check<u8>| {
             check.finding == Finding::Clear
-                || (check.waiver == Waiver::ByRuling
-                    && ruled(check.id, Verdict::Accepted)
-                    && !ruled(check.id, Verdict::Refused))
+                || (check.acceptance == Acceptance::ByDecision
+                    && decided(check.id, Decision::Accepted)
+                    && !decided(check.id, Decision::Refused))
         };
-        let gate = Gate::evaluate(&checks, &rulings);
+        let gate = Gate::evaluate(&checks, &decisions);
         prop_assert_eq!(gate.is_open(), checks.iter().all(passes));
         let unmet: Vec<u8> = gate.unmet.iter().map(|unmet| *unmet.id).collect();
         prop_assert_eq!(unmet, checks.iter().filter(|check| !passes(check)).map(|check| check.id).collect::<Vec<_>>());
     }
 
     #[test]
-    fn every_concern_is_either_unmet_or_accepted(checks in any_checks(), rulings in any_rulings()) {
-        let gate = Gate::evaluate(&checks, &rulings);
+    fn every_concern_is_either_unmet_or_accepted(checks in any_checks(), decisions in any_decisions()) {
+        let gate = Gate::evaluate(&checks, &decisions);
         let concerns = checks.iter().filter(|check| check.finding != Finding::Clear).count();
         prop_assert_eq!(gate.unmet.len() + gate.accepted.len(), concerns);
     }
 
     #[test]
-    fn an_acceptance_never_closes_a_gate_and_a_refusal_never_opens_one(
-        checks in any_checks(), rulings in any_rulings(), one_more in any_ruling(),
+    fn acceptance_never_closes_a_gate_and_refusal_never_opens_one(
+        checks in any_checks(), decisions in any_decisions(), one_more in any_decision(),
     ) {
-        let before = Gate::evaluate(&checks, &rulings).is_open();
-        let more: Vec<_> = rulings.iter().cloned().chain([one_more.clone()]).collect();
+        let before = Gate::evaluate(&checks, &decisions).is_open();
+        let more: Vec<_> = decisions.iter().cloned().chain([one_more.clone()]).collect();
         let after = Gate::evaluate(&checks, &more).is_open();
-        match one_more.verdict {
-            Verdict::Accepted => prop_assert!(after >= before),
-            Verdict::Refused => prop_assert!(after <= before),
+        match one_more.decision {
+            Decision::Accepted => prop_assert!(after >= before),
+            Decision::Refused => prop_assert!(after <= before),
         }
     }
 }

@@ -1,28 +1,29 @@
-//! All required sources hold, at the same generation: the cases as little histories, then the laws.
+//! Combining reports about generations: histories of changes and reports, then properties.
 
 use bellwether_conditions::fold::generation::{
-    Answer, CurrentWhy, LastKnownWhy, Offer, Proviso, Report, Reports, Root, Snapshot,
+    CurrentCause, Evaluation, FoldedStatus, LastKnownCause, OfferResult, Precondition, Report, Reports,
+    Snapshot,
 };
 use proptest::prelude::*;
 use rstest::rstest;
 
 use crate::at;
 
-/// An object and all that is known about it.
+/// An object with its reports and results.
 struct Object {
     generation: i64,
-    changed: i64,
+    changed_at: i64,
     required: Vec<String>,
     reports: Reports<String>,
-    current: Option<Answer>,
-    last_known: Option<Answer>,
+    current: Option<FoldedStatus>,
+    last_known: Option<FoldedStatus>,
 }
 
 impl Object {
     fn requiring(sources: &str) -> Self {
         Self {
             generation: 0,
-            changed: 0,
+            changed_at: 0,
             required: sources.split_whitespace().map(str::to_owned).collect(),
             reports: Reports::default(),
             current: None,
@@ -30,20 +31,20 @@ impl Object {
         }
     }
 
-    /// `change t0` is a user's change, `a g1 True t5` a report.
+    /// Applies one step: `change t0` is a change of the object, `a g1 True t5` is a report of source `a`.
     fn apply(&mut self, step: &str) {
-        let words: Vec<&str> = step.split_whitespace().collect();
-        let number = |word: &str| word[1..].parse::<i64>().unwrap();
-        let cause = match words[..] {
+        let fields: Vec<&str> = step.split_whitespace().collect();
+        let number = |field: &str| field[1..].parse::<i64>().unwrap();
+        let trigger_time = match fields[..] {
             ["change", time] => {
                 self.generation += 1;
-                self.changed = number(time);
+                self.changed_at = number(time);
                 number(time)
             }
             [source, generation, holds, time] => {
                 let report =
                     Report { generation: number(generation), holds: holds == "True", time: at(number(time)) };
-                if self.reports.offer(source.to_owned(), report, self.generation) != Offer::Accepted {
+                if self.reports.offer(source.to_owned(), report, self.generation) != OfferResult::Accepted {
                     return;
                 }
                 number(time)
@@ -52,27 +53,28 @@ impl Object {
         };
         let snapshot = Snapshot {
             generation: self.generation,
-            changed: at(self.changed),
+            changed_at: at(self.changed_at),
             required: &self.required,
             reports: &self.reports,
-            cause: at(cause),
+            trigger_time: at(trigger_time),
         };
-        let current = snapshot.current(self.current.as_ref(), Proviso::Met).map(|root| root.answer);
-        let last_known = snapshot.last_known(self.last_known.as_ref()).map(|root| root.answer);
+        let current =
+            snapshot.current(self.current.as_ref(), Precondition::Met).map(|evaluation| evaluation.status);
+        let last_known = snapshot.last_known(self.last_known.as_ref()).map(|evaluation| evaluation.status);
         (self.current, self.last_known) = (current, last_known);
     }
 }
 
-/// `True@g1 5/9`: status, generation, updated/transitioned.
-fn in_short(answer: Option<Answer>) -> String {
-    let Some(answer) = answer else { return "-".to_owned() };
+/// Formats as `True@g1 5/9`: status, generation, updated/transitioned.
+fn format_status(status: Option<FoldedStatus>) -> String {
+    let Some(folded) = status else { return "-".to_owned() };
     let second = |time: jiff::Timestamp| time.duration_since(at(0)).as_secs();
-    let status = if answer.holds { "True" } else { "False" };
-    format!("{status}@g{} {}/{}", answer.generation, second(answer.updated), second(answer.transitioned))
+    let status = if folded.holds { "True" } else { "False" };
+    format!("{status}@g{} {}/{}", folded.generation, second(folded.updated), second(folded.transitioned))
 }
 
 #[rstest]
-#[case::a_change_is_known_good_only_when_all_have_seen_it(
+#[case::new_generation_is_known_good_after_all_reports(
     "a b",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -84,7 +86,7 @@ fn in_short(answer: Option<Answer>) -> String {
     b g2 True t120  | True@g2 105/120  | True@g2 105/9
 "
 )]
-#[case::what_broke_stays_broken_at_its_generation_while_generations_mix(
+#[case::failed_generation_stays_failed_while_reports_are_mixed(
     "a b",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -96,7 +98,7 @@ fn in_short(answer: Option<Answer>) -> String {
     b g2 True t45   | True@g2 40/45    | True@g2 40/45
 "
 )]
-#[case::an_old_but_common_generation_is_known_good(
+#[case::common_generation_is_known_good_even_if_old(
     "a b",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -107,7 +109,7 @@ fn in_short(answer: Option<Answer>) -> String {
     b g1 True t7    | False@g3 2/0     | True@g2 5/6
 "
 )]
-#[case::a_failure_at_the_known_generation_counts_though_it_is_old(
+#[case::failure_at_the_known_generation_counts_even_if_old(
     "a b",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -118,7 +120,7 @@ fn in_short(answer: Option<Answer>) -> String {
     b g1 False t61  | False@g2 60/50   | False@g1 61/61
 "
 )]
-#[case::failures_of_a_new_generation_say_nothing_of_the_known_one(
+#[case::failures_at_a_new_generation_do_not_affect_the_known_one(
     "a b",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -129,7 +131,7 @@ fn in_short(answer: Option<Answer>) -> String {
     b g2 False t70  | False@g2 60/50   | True@g1 5/6
 "
 )]
-#[case::a_flip_is_dated_by_the_report_that_caused_it(
+#[case::transition_time_is_that_of_the_triggering_report(
     "a b",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -138,7 +140,7 @@ fn in_short(answer: Option<Answer>) -> String {
     b g1 False t90  | False@g1 70/90   | False@g1 70/90
 "
 )]
-#[case::of_two_reports_at_one_time_the_later_arrival_counts(
+#[case::later_arrival_wins_at_equal_times(
     "a",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -146,7 +148,7 @@ fn in_short(answer: Option<Answer>) -> String {
     a g1 False t5   | False@g1 5/5     | False@g1 5/5
 "
 )]
-#[case::an_answer_is_as_fresh_as_its_oldest_report(
+#[case::updated_is_the_time_of_the_oldest_report(
     "a b",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -156,7 +158,7 @@ fn in_short(answer: Option<Answer>) -> String {
     b g1 True t1001 | True@g1 1000/6   | True@g1 1000/6
 "
 )]
-#[case::a_late_report_never_dates_a_flip_before_the_last_one(
+#[case::transition_time_never_decreases(
     "a b",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -165,7 +167,7 @@ fn in_short(answer: Option<Answer>) -> String {
     a g1 False t55  | False@g1 55/60   | False@g1 55/60
 "
 )]
-#[case::a_failure_waits_for_the_reports_still_missing(
+#[case::failure_with_missing_reports(
     "a b",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -174,7 +176,7 @@ fn in_short(answer: Option<Answer>) -> String {
     a g1 True t7    | True@g1 6/7      | True@g1 6/7
 "
 )]
-#[case::reports_of_others_do_not_count(
+#[case::reports_of_other_sources_are_ignored(
     "a",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
@@ -183,27 +185,27 @@ fn in_short(answer: Option<Answer>) -> String {
     z g1 False t6   | True@g1 5/5      | True@g1 5/5
 "
 )]
-#[case::a_report_for_the_future_does_not_count(
+#[case::report_about_a_future_generation_is_ignored(
     "a",
     "
     change t0       | False@g1 0/0     | False@g1 0/0
     a g2 True t5    | False@g1 0/0     | False@g1 0/0
 "
 )]
-#[case::where_nothing_is_required_nothing_is_said(
+#[case::no_result_without_required_sources(
     "",
     "
     change t0       | -                | -
     a g1 True t5    | -                | -
 "
 )]
-fn history(#[case] required: &str, #[case] steps: &str) {
+fn results_after_a_history(#[case] required: &str, #[case] steps: &str) {
     let mut object = Object::requiring(required);
     for line in steps.lines().filter(|line| !line.trim().is_empty()) {
         let columns: Vec<&str> = line.split('|').map(str::trim).collect();
         object.apply(columns[0]);
-        assert_eq!(in_short(object.current), columns[1], "current, after {}", columns[0]);
-        assert_eq!(in_short(object.last_known), columns[2], "last known, after {}", columns[0]);
+        assert_eq!(format_status(object.current), columns[1], "current, after {}", columns[0]);
+        assert_eq!(format_status(object.last_known), columns[2], "last known, after {}", columns[0]);
     }
 }
 
@@ -212,90 +214,104 @@ fn report(generation: i64, holds: bool, time: i64) -> Report {
 }
 
 #[rstest]
-#[case::the_first(None, report(1, true, 5), Offer::Accepted)]
-#[case::newer(Some(report(1, true, 5)), report(1, false, 6), Offer::Accepted)]
-#[case::same_time(Some(report(1, true, 5)), report(1, false, 5), Offer::Accepted)]
-#[case::newer_generation_looked_at_earlier(Some(report(1, true, 5)), report(2, true, 4), Offer::Accepted)]
-#[case::older_time(Some(report(1, true, 5)), report(1, false, 4), Offer::OlderTime)]
-#[case::older_generation(Some(report(2, true, 5)), report(1, false, 6), Offer::OlderGeneration)]
-#[case::future_generation(None, report(3, true, 5), Offer::FutureGeneration)]
-fn a_report_is_taken_unless_something_newer_is_known(
-    #[case] held: Option<Report>,
+#[case::first_report(None, report(1, true, 5), OfferResult::Accepted)]
+#[case::newer(Some(report(1, true, 5)), report(1, false, 6), OfferResult::Accepted)]
+#[case::same_time(Some(report(1, true, 5)), report(1, false, 5), OfferResult::Accepted)]
+#[case::newer_generation_with_an_earlier_time(
+    Some(report(1, true, 5)),
+    report(2, true, 4),
+    OfferResult::Accepted
+)]
+#[case::older_time(Some(report(1, true, 5)), report(1, false, 4), OfferResult::OlderTime)]
+#[case::older_generation(Some(report(2, true, 5)), report(1, false, 6), OfferResult::OlderGeneration)]
+#[case::future_generation(None, report(3, true, 5), OfferResult::FutureGeneration)]
+fn report_is_accepted_unless_a_newer_one_exists(
+    #[case] existing: Option<Report>,
     #[case] offered: Report,
-    #[case] expected: Offer,
+    #[case] expected: OfferResult,
 ) {
-    let mut reports: Reports<&str> = held.into_iter().map(|report| ("a", report)).collect();
+    let mut reports: Reports<&str> = existing.into_iter().map(|report| ("a", report)).collect();
     assert_eq!(reports.offer("a", offered, 2), expected);
-    assert_eq!(reports.get(&"a").copied(), if expected == Offer::Accepted { Some(offered) } else { held });
+    assert_eq!(
+        reports.get(&"a").copied(),
+        if expected == OfferResult::Accepted { Some(offered) } else { existing }
+    );
 }
 
 const REQUIRED: [&str; 3] = ["c", "a", "b"];
 
-fn snapshot<'a>(reports: &'a Reports<&'static str>, cause: i64) -> Snapshot<'a, &'static str> {
-    Snapshot { generation: 3, changed: at(0), required: &REQUIRED, reports, cause: at(cause) }
+fn snapshot<'a>(reports: &'a Reports<&'static str>, trigger_time: i64) -> Snapshot<'a, &'static str> {
+    Snapshot {
+        generation: 3,
+        changed_at: at(0),
+        required: &REQUIRED,
+        reports,
+        trigger_time: at(trigger_time),
+    }
 }
 
-fn answer(holds: bool, generation: i64) -> Answer {
-    Answer { holds, generation, updated: at(1), transitioned: at(1) }
+fn folded_status(holds: bool, generation: i64) -> FoldedStatus {
+    FoldedStatus { holds, generation, updated: at(1), transitioned: at(1) }
 }
 
 #[rstest]
-#[case::all([report(3, true, 5); 3], Proviso::Met, CurrentWhy::AllHold)]
-#[case::something_else_in_the_way([report(3, true, 5); 3], Proviso::Unmet, CurrentWhy::Withheld)]
+#[case::all_hold([report(3, true, 5); 3], Precondition::Met, CurrentCause::AllHold)]
+#[case::precondition_unmet([report(3, true, 5); 3], Precondition::Unmet, CurrentCause::PreconditionUnmet)]
 #[case::one_fails_and_one_is_behind(
     [report(3, true, 5), report(3, false, 6), report(2, true, 7)],
-    Proviso::Met,
-    CurrentWhy::Lacking { lacking: vec![&"b", &"c"], holding: vec![&"a"] },
+    Precondition::Met,
+    CurrentCause::NotAllHold { not_holding: vec![&"b", &"c"], holding: vec![&"a"] },
 )]
-fn the_current_answer_says_why(
+fn current_result_has_a_cause(
     #[case] reports: [Report; 3],
-    #[case] proviso: Proviso,
-    #[case] why: CurrentWhy<'_, &'static str>,
+    #[case] precondition: Precondition,
+    #[case] cause: CurrentCause<'_, &'static str>,
 ) {
     let reports: Reports<_> = ["a", "b", "c"].into_iter().zip(reports).collect();
-    let root = snapshot(&reports, 9).current(None, proviso).unwrap();
-    assert_eq!(root.answer.holds, why == CurrentWhy::AllHold);
-    assert_eq!(root.why, why);
+    let evaluation = snapshot(&reports, 9).current(None, precondition).unwrap();
+    assert_eq!(evaluation.status.holds, cause == CurrentCause::AllHold);
+    assert_eq!(evaluation.cause, cause);
 }
 
 #[test]
-fn what_stood_in_the_way_is_gone_at_the_instant_given() {
+fn met_precondition_is_a_transition_at_the_trigger_time() {
     let reports: Reports<_> =
         [("a", report(3, true, 60)), ("b", report(3, true, 70)), ("c", report(3, true, 65))]
             .into_iter()
             .collect();
-    let withheld = snapshot(&reports, 70).current(Some(&answer(false, 3)), Proviso::Unmet).unwrap().answer;
-    assert_eq!(in_short(Some(withheld)), "False@g3 60/1");
-    let free = snapshot(&reports, 80).current(Some(&withheld), Proviso::Met).unwrap().answer;
-    assert_eq!(in_short(Some(free)), "True@g3 60/80");
+    let unmet =
+        snapshot(&reports, 70).current(Some(&folded_status(false, 3)), Precondition::Unmet).unwrap().status;
+    assert_eq!(format_status(Some(unmet)), "False@g3 60/1");
+    let met = snapshot(&reports, 80).current(Some(&unmet), Precondition::Met).unwrap().status;
+    assert_eq!(format_status(Some(met)), "True@g3 60/80");
 }
 
 #[rstest]
-#[case::nobody_reported(&[], None, "False@g1 0/9", LastKnownWhy::Missing(vec![&"a", &"b", &"c"]))]
-#[case::a_source_became_required(
-    &[("a", report(2, true, 5)), ("b", report(2, true, 5))], Some(answer(true, 2)),
-    "False@g2 1/9", LastKnownWhy::Missing(vec![&"c"]))]
-#[case::one_fails_where_nothing_was_known(
+#[case::no_reports(&[], None, "False@g1 0/9", LastKnownCause::Missing(vec![&"a", &"b", &"c"]))]
+#[case::newly_required_source(
+    &[("a", report(2, true, 5)), ("b", report(2, true, 5))], Some(folded_status(true, 2)),
+    "False@g2 1/9", LastKnownCause::Missing(vec![&"c"]))]
+#[case::one_fails_without_a_previous_result(
     &[("a", report(2, true, 5)), ("b", report(3, false, 6)), ("c", report(3, true, 7))], None,
-    "False@g3 6/9", LastKnownWhy::Failing(vec![&"b"]))]
-#[case::mixed_where_nothing_was_known(
+    "False@g3 6/9", LastKnownCause::Failing(vec![&"b"]))]
+#[case::mixed_generations_without_a_previous_result(
     &[("a", report(2, true, 5)), ("b", report(3, true, 6)), ("c", report(3, true, 7))], None,
-    "False@g3 0/9", LastKnownWhy::MixedGenerations)]
-#[case::all_behind_what_is_known(
-    &[("a", report(1, true, 5)), ("b", report(1, true, 5)), ("c", report(1, true, 5))], Some(answer(false, 2)),
-    "False@g2 1/1", LastKnownWhy::MixedGenerations)]
-#[case::a_stored_report_of_the_future_is_missing(
+    "False@g3 0/9", LastKnownCause::MixedGenerations)]
+#[case::all_reports_older_than_the_result(
+    &[("a", report(1, true, 5)), ("b", report(1, true, 5)), ("c", report(1, true, 5))], Some(folded_status(false, 2)),
+    "False@g2 1/1", LastKnownCause::MixedGenerations)]
+#[case::stored_report_about_a_future_generation_is_ignored(
     &[("a", report(3, true, 5)), ("b", report(4, true, 5)), ("c", report(3, true, 5))], None,
-    "False@g3 0/9", LastKnownWhy::Missing(vec![&"b"]))]
-fn the_last_known_answer_says_why(
+    "False@g3 0/9", LastKnownCause::Missing(vec![&"b"]))]
+fn last_known_result_has_a_cause(
     #[case] reports: &[(&'static str, Report)],
-    #[case] previous: Option<Answer>,
+    #[case] previous: Option<FoldedStatus>,
     #[case] expected: &str,
-    #[case] why: LastKnownWhy<'_, &'static str>,
+    #[case] cause: LastKnownCause<'_, &'static str>,
 ) {
     let reports = reports.iter().copied().collect();
-    let root = snapshot(&reports, 9).last_known(previous.as_ref()).unwrap();
-    assert_eq!((in_short(Some(root.answer)).as_str(), root.why), (expected, why));
+    let evaluation = snapshot(&reports, 9).last_known(previous.as_ref()).unwrap();
+    assert_eq!((format_status(Some(evaluation.status)).as_str(), evaluation.cause), (expected, cause));
 }
 
 prop_compose! {
@@ -305,7 +321,7 @@ prop_compose! {
 }
 
 fn any_source() -> impl Strategy<Value = &'static str> {
-    prop_oneof![Just("a"), Just("b"), Just("c"), Just("unasked")]
+    prop_oneof![Just("a"), Just("b"), Just("c"), Just("not-required")]
 }
 
 fn any_reports() -> impl Strategy<Value = Reports<&'static str>> {
@@ -313,33 +329,33 @@ fn any_reports() -> impl Strategy<Value = Reports<&'static str>> {
 }
 
 prop_compose! {
-    fn any_answer()(holds: bool, generation in 1i64..4, updated in 0i64..20, transitioned in 0i64..20) -> Answer {
-        Answer { holds, generation, updated: at(updated), transitioned: at(transitioned) }
+    fn any_folded_status()(holds: bool, generation in 1i64..4, updated in 0i64..20, transitioned in 0i64..20) -> FoldedStatus {
+        FoldedStatus { holds, generation, updated: at(updated), transitioned: at(transitioned) }
     }
 }
 
-fn any_previous() -> impl Strategy<Value = Option<Answer>> {
-    proptest::option::of(any_answer())
+fn any_previous() -> impl Strategy<Value = Option<FoldedStatus>> {
+    proptest::option::of(any_folded_status())
 }
 
-fn any_proviso() -> impl Strategy<Value = Proviso> {
-    prop_oneof![Just(Proviso::Met), Just(Proviso::Unmet)]
+fn any_precondition() -> impl Strategy<Value = Precondition> {
+    prop_oneof![Just(Precondition::Met), Just(Precondition::Unmet)]
 }
 
-fn of_required<'a>(reports: &'a Reports<&'static str>) -> impl Iterator<Item = Option<Report>> + 'a {
+fn required_reports<'a>(reports: &'a Reports<&'static str>) -> impl Iterator<Item = Option<Report>> + 'a {
     REQUIRED.iter().map(|source| reports.get(source).copied().filter(|report| report.generation <= 3))
 }
 
 proptest! {
     #[test]
-    fn the_answers_do_not_depend_on_the_order_of_arrival(
+    fn results_do_not_depend_on_the_order_of_arrival(
         (arrivals, shuffled, required) in proptest::collection::vec((any_source(), 1i64..5, any::<bool>()), 0..10)
             .prop_map(|list| list.into_iter().enumerate()
                 .map(|(time, (source, generation, holds))| (source, report(generation, holds, time as i64)))
                 .collect::<Vec<_>>())
             .prop_flat_map(|list| (Just(list.clone()), Just(list).prop_shuffle(), Just(REQUIRED).prop_shuffle())),
         previous in any_previous(),
-        proviso in any_proviso(),
+        precondition in any_precondition(),
     ) {
         let arrive = |list: Vec<(&'static str, Report)>| {
             let mut reports = Reports::default();
@@ -350,57 +366,57 @@ proptest! {
         };
         let (one, other) = (arrive(arrivals), arrive(shuffled));
         let (one, other) = (snapshot(&one, 9), Snapshot { required: &required, ..snapshot(&other, 9) });
-        prop_assert_eq!(one.current(previous.as_ref(), proviso), other.current(previous.as_ref(), proviso));
+        prop_assert_eq!(one.current(previous.as_ref(), precondition), other.current(previous.as_ref(), precondition));
         prop_assert_eq!(one.last_known(previous.as_ref()), other.last_known(previous.as_ref()));
     }
 
     #[test]
-    fn an_answer_folded_again_at_any_time_is_the_same_answer(
-        reports in any_reports(), previous in any_previous(), proviso in any_proviso(), later in 0i64..40,
+    fn result_computed_again_is_unchanged(
+        reports in any_reports(), previous in any_previous(), precondition in any_precondition(), later in 0i64..40,
     ) {
-        let current = snapshot(&reports, 9).current(previous.as_ref(), proviso).unwrap();
-        prop_assert_eq!(snapshot(&reports, later).current(Some(&current.answer), proviso).unwrap(), current);
+        let current = snapshot(&reports, 9).current(previous.as_ref(), precondition).unwrap();
+        prop_assert_eq!(snapshot(&reports, later).current(Some(&current.status), precondition).unwrap(), current);
         let last_known = snapshot(&reports, 9).last_known(previous.as_ref()).unwrap();
-        prop_assert_eq!(snapshot(&reports, later).last_known(Some(&last_known.answer)).unwrap(), last_known);
+        prop_assert_eq!(snapshot(&reports, later).last_known(Some(&last_known.status)).unwrap(), last_known);
     }
 
     #[test]
-    fn generations_and_transitions_never_move_backwards(
-        reports in any_reports(), before in any_answer(), proviso in any_proviso(), cause in 0i64..20,
+    fn generation_and_transition_time_never_decrease(
+        reports in any_reports(), before in any_folded_status(), precondition in any_precondition(), trigger_time in 0i64..20,
     ) {
-        let current = snapshot(&reports, cause).current(Some(&before), proviso).unwrap().answer;
-        let last_known = snapshot(&reports, cause).last_known(Some(&before)).unwrap().answer;
+        let current = snapshot(&reports, trigger_time).current(Some(&before), precondition).unwrap().status;
+        let last_known = snapshot(&reports, trigger_time).last_known(Some(&before)).unwrap().status;
         for after in [current, last_known] {
             prop_assert!(after.generation >= before.generation);
             prop_assert!(after.transitioned >= before.transitioned);
-            let flipped = after.holds != before.holds;
-            let flip_time = if flipped { at(cause).max(before.transitioned) } else { before.transitioned };
-            prop_assert_eq!(after.transitioned, flip_time);
+            let changed = after.holds != before.holds;
+            let expected = if changed { at(trigger_time).max(before.transitioned) } else { before.transitioned };
+            prop_assert_eq!(after.transitioned, expected);
         }
     }
 
     #[test]
-    fn current_holds_exactly_when_all_hold_now(
-        reports in any_reports(), previous in any_previous(), proviso in any_proviso(),
+    fn current_holds_if_and_only_if_all_sources_hold_now(
+        reports in any_reports(), previous in any_previous(), precondition in any_precondition(),
     ) {
-        let all = of_required(&reports).all(|report| report.is_some_and(|it| it.holds && it.generation == 3));
-        let Root { answer, .. } = snapshot(&reports, 9).current(previous.as_ref(), proviso).unwrap();
-        prop_assert_eq!(answer.holds, all && proviso == Proviso::Met);
+        let all = required_reports(&reports).all(|report| report.is_some_and(|it| it.holds && it.generation == 3));
+        let Evaluation { status, .. } = snapshot(&reports, 9).current(previous.as_ref(), precondition).unwrap();
+        prop_assert_eq!(status.holds, all && precondition == Precondition::Met);
     }
 
     #[test]
-    fn last_known_turns_true_only_by_all_at_one_generation_and_false_only_by_a_failure_at_its_own(
+    fn last_known_becomes_true_by_a_common_generation_and_false_by_a_failure_at_its_own(
         reports in any_reports(), holds: bool, generation in 1i64..4,
     ) {
-        let before = answer(holds, generation);
-        let after = snapshot(&reports, 9).last_known(Some(&before)).unwrap().answer;
+        let before = folded_status(holds, generation);
+        let after = snapshot(&reports, 9).last_known(Some(&before)).unwrap().status;
         let all_at = |wanted: i64| {
-            of_required(&reports).all(|report| report.is_some_and(|it| it.holds && it.generation == wanted))
+            required_reports(&reports).all(|report| report.is_some_and(|it| it.holds && it.generation == wanted))
         };
         let common = (generation..=3).find(|wanted| all_at(*wanted));
-        let missing = of_required(&reports).any(|report| report.is_none());
-        let broken = of_required(&reports).flatten().any(|report| !report.holds && report.generation == generation);
-        prop_assert_eq!(after.holds, if holds { !missing && !broken } else { common.is_some() });
+        let missing = required_reports(&reports).any(|report| report.is_none());
+        let has_failed = required_reports(&reports).flatten().any(|report| !report.holds && report.generation == generation);
+        prop_assert_eq!(after.holds, if holds { !missing && !has_failed } else { common.is_some() });
         prop_assert_eq!(after.generation, common.unwrap_or(generation));
     }
 }

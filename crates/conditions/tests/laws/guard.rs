@@ -1,8 +1,8 @@
-//! Two writers, one condition: a collector that forwards, and an operator that updates it.
+//! The guard of a condition with two writers: a collector that forwards metrics, and an operator that updates the collector.
 
 use std::fmt;
 
-use bellwether_conditions::guard::{Guard, Guarded, Origins, Refusal, Rule, Standing, Vocabulary};
+use bellwether_conditions::guard::{AllowedFrom, CurrentReason, Denial, Guard, Guarded, GuardedReason, Rule};
 use bellwether_conditions::{ConditionSet, ConditionType, Desired, Outcome, Reason, Status, TransitionKey};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -31,8 +31,8 @@ use State::{Disabled, ForwardFailed, Forwarding, UpdateFailed, Updated};
 
 const STATES: [State; 5] = [Updated, UpdateFailed, Forwarding, ForwardFailed, Disabled];
 
-impl Vocabulary for State {
-    fn read(reason: &Reason) -> Option<Self> {
+impl GuardedReason for State {
+    fn parse(reason: &Reason) -> Option<Self> {
         match reason.as_str() {
             "ForwardFailure" => Some(ForwardFailed),
             text => STATES.into_iter().find(|state| state.to_string() == text),
@@ -53,118 +53,122 @@ impl fmt::Display for Actor {
 }
 
 const GUARD: Guard<Actor, State> = Guard::new(&[
-    Rule { actor: Operator, from: Origins::Any, to: &[Updated, UpdateFailed, Disabled] },
-    Rule { actor: Collector, from: Origins::AnyBut(&[UpdateFailed, Disabled]), to: &[Forwarding] },
-    Rule { actor: Collector, from: Origins::Only(&[Updated, Forwarding]), to: &[ForwardFailed] },
+    Rule { actor: Operator, from: AllowedFrom::Any, to: &[Updated, UpdateFailed, Disabled] },
+    Rule { actor: Collector, from: AllowedFrom::AnyExcept(&[UpdateFailed, Disabled]), to: &[Forwarding] },
+    Rule { actor: Collector, from: AllowedFrom::Only(&[Updated, Forwarding]), to: &[ForwardFailed] },
 ]);
 
 #[rstest]
-#[case::the_first_report_is_taken(Collector, Standing::Absent, Forwarding)]
-#[case::a_foreign_reason_does_not_lock(Collector, Standing::Foreign, Forwarding)]
-#[case::forwarding_after_an_update(Collector, Standing::At(Updated), Forwarding)]
-#[case::a_failure_after_success(Collector, Standing::At(Forwarding), ForwardFailed)]
-#[case::new_words_for_the_same_failure(Collector, Standing::At(ForwardFailed), ForwardFailed)]
-#[case::the_operator_clears_its_failure(Operator, Standing::At(UpdateFailed), Updated)]
-#[case::the_operator_overrides_the_collector(Operator, Standing::At(ForwardFailed), Disabled)]
-fn a_move_of_the_table_is_allowed(#[case] actor: Actor, #[case] from: Standing<State>, #[case] to: State) {
-    assert_eq!(GUARD.judge(actor, from, to), Ok(()));
+#[case::first_report(Collector, CurrentReason::Absent, Forwarding)]
+#[case::unrecognized_reason_does_not_block(Collector, CurrentReason::Unrecognized, Forwarding)]
+#[case::forwarding_after_an_update(Collector, CurrentReason::Known(Updated), Forwarding)]
+#[case::failure_after_success(Collector, CurrentReason::Known(Forwarding), ForwardFailed)]
+#[case::new_message_for_the_same_failure(Collector, CurrentReason::Known(ForwardFailed), ForwardFailed)]
+#[case::operator_clears_its_failure(Operator, CurrentReason::Known(UpdateFailed), Updated)]
+#[case::operator_overrides_the_collector(Operator, CurrentReason::Known(ForwardFailed), Disabled)]
+fn change_in_the_table_is_allowed(
+    #[case] actor: Actor,
+    #[case] from: CurrentReason<State>,
+    #[case] to: State,
+) {
+    assert_eq!(GUARD.check(actor, from, to), Ok(()));
 }
 
 #[rstest]
-#[case::a_late_success_cannot_clear_an_update_failure(
+#[case::late_success_cannot_clear_an_update_failure(
     Collector,
-    Standing::At(UpdateFailed),
+    CurrentReason::Known(UpdateFailed),
     Forwarding,
-    "Collector may not move it from UpdateFailed to Forwarding"
+    "Collector may not change the reason from UpdateFailed to Forwarding"
 )]
-#[case::a_terminating_pod_cannot_wake_the_disabled(
+#[case::terminating_pod_cannot_enable_a_disabled_collector(
     Collector,
-    Standing::At(Disabled),
+    CurrentReason::Known(Disabled),
     Forwarding,
-    "Collector may not move it from Disabled to Forwarding"
+    "Collector may not change the reason from Disabled to Forwarding"
 )]
-#[case::only_a_listed_reason_is_not_absence(
+#[case::absent_condition_is_not_a_listed_reason(
     Collector,
-    Standing::Absent,
+    CurrentReason::Absent,
     ForwardFailed,
-    "Collector may not move it from no condition to ForwardFailed"
+    "Collector may not change the reason from no condition to ForwardFailed"
 )]
-#[case::only_a_listed_reason_is_not_foreign(
+#[case::unrecognized_reason_is_not_a_listed_reason(
     Collector,
-    Standing::Foreign,
+    CurrentReason::Unrecognized,
     ForwardFailed,
-    "Collector may not move it from a foreign reason to ForwardFailed"
+    "Collector may not change the reason from an unrecognized reason to ForwardFailed"
 )]
-#[case::a_collector_does_not_disable(
+#[case::collector_may_not_disable(
     Collector,
-    Standing::Absent,
+    CurrentReason::Absent,
     Disabled,
     "Collector may never report Disabled"
 )]
-#[case::not_even_to_stay_there(
+#[case::collector_may_not_keep_disabled(
     Collector,
-    Standing::At(Disabled),
+    CurrentReason::Known(Disabled),
     Disabled,
     "Collector may never report Disabled"
 )]
-#[case::an_operator_does_not_forward(
+#[case::operator_may_not_report_forwarding(
     Operator,
-    Standing::At(Updated),
+    CurrentReason::Known(Updated),
     Forwarding,
     "Operator may never report Forwarding"
 )]
-fn another_move_is_refused_and_says_why(
+fn other_changes_are_denied_with_a_message(
     #[case] actor: Actor,
-    #[case] from: Standing<State>,
+    #[case] from: CurrentReason<State>,
     #[case] to: State,
-    #[case] why: &str,
+    #[case] message: &str,
 ) {
-    assert_eq!(GUARD.judge(actor, from, to).unwrap_err().to_string(), why);
+    assert_eq!(GUARD.check(actor, from, to).unwrap_err().to_string(), message);
 }
 
-fn wish(reason: &str) -> Desired {
+fn desired(reason: &str) -> Desired {
     Desired::new(KIND, Status::True, Reason::as_read(reason), "")
 }
 
 #[test]
-fn several_spellings_are_one_reason() {
-    let mut set = ConditionSet::from(vec![wish("ForwardFailure").since(at(0))]);
-    let outcome = GUARD.upsert(&mut set, Collector, wish("ForwardFailed"), TransitionKey::Status, at(9));
+fn spellings_of_one_reason_are_equal() {
+    let mut set = ConditionSet::from(vec![desired("ForwardFailure").since(at(0))]);
+    let outcome = GUARD.upsert(&mut set, Collector, desired("ForwardFailed"), TransitionKey::Status, at(9));
     assert_eq!(outcome, Guarded::Allowed(Outcome::Updated));
 }
 
 #[test]
-fn a_reason_outside_the_table_is_refused() {
+fn reason_outside_the_table_is_denied() {
     let mut set = ConditionSet::default();
-    let outcome = GUARD.upsert(&mut set, Operator, wish("Banana"), TransitionKey::Reason, at(9));
+    let outcome = GUARD.upsert(&mut set, Operator, desired("Banana"), TransitionKey::Reason, at(9));
     assert_eq!(
         outcome,
-        Guarded::Refused(Refusal::UnknownReason { actor: Operator, to: Reason::as_read("Banana") })
+        Guarded::Denied(Denial::UnknownReason { actor: Operator, to: Reason::as_read("Banana") })
     );
     assert_eq!(set, ConditionSet::default());
 }
 
 proptest! {
     #[test]
-    fn a_refused_move_changes_nothing_and_an_allowed_one_is_a_plain_upsert(
+    fn denied_change_has_no_effect_and_allowed_change_is_an_upsert(
         actor in select(vec![Collector, Operator]),
-        held in select(vec!["", "Updated", "UpdateFailed", "Forwarding", "ForwardFailed", "Disabled", "Banana"]),
+        current in select(vec!["", "Updated", "UpdateFailed", "Forwarding", "ForwardFailed", "Disabled", "Banana"]),
         to in select(STATES.to_vec()),
     ) {
-        let before = match held {
+        let before = match current {
             "" => ConditionSet::default(),
-            reason => ConditionSet::from(vec![wish(reason).since(at(0))]),
+            reason => ConditionSet::from(vec![desired(reason).since(at(0))]),
         };
-        let from = match held {
-            "" => Standing::Absent,
-            reason => State::read(&Reason::as_read(reason)).map_or(Standing::Foreign, Standing::At),
+        let from = match current {
+            "" => CurrentReason::Absent,
+            reason => State::parse(&Reason::as_read(reason)).map_or(CurrentReason::Unrecognized, CurrentReason::Known),
         };
         let (mut guarded, mut plain) = (before.clone(), before.clone());
-        let desired = wish(&to.to_string());
-        let outcome = GUARD.upsert(&mut guarded, actor, desired.clone(), TransitionKey::Reason, at(9));
-        let expected = match GUARD.judge(actor, from, to) {
-            Ok(()) => Guarded::Allowed(plain.upsert(desired, TransitionKey::Reason, at(9))),
-            Err(refusal) => Guarded::Refused(refusal),
+        let update = desired(&to.to_string());
+        let outcome = GUARD.upsert(&mut guarded, actor, update.clone(), TransitionKey::Reason, at(9));
+        let expected = match GUARD.check(actor, from, to) {
+            Ok(()) => Guarded::Allowed(plain.upsert(update, TransitionKey::Reason, at(9))),
+            Err(denial) => Guarded::Denied(denial),
         };
         prop_assert_eq!(&outcome, &expected);
         prop_assert_eq!(outcome.changed(), guarded != before);

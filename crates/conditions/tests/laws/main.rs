@@ -1,10 +1,10 @@
-//! The specification of the engine: tables of cases, and the laws that hold for all of them.
+//! Tests of the condition engine: tables of cases, and properties that hold for all inputs.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "clippy.toml allows them in tests, but does not see that helpers of tests are tests too"
+    reason = "clippy.toml allows them in tests, but clippy does not recognize helper functions of tests"
 )]
 
 mod freshness;
@@ -17,7 +17,7 @@ mod wire;
 
 use jiff::Timestamp;
 
-/// An instant, in seconds after some beginning.
+/// A timestamp, in seconds after a fixed start.
 fn at(second: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(1_700_000_000 + second)
 }

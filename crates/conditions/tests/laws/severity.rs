@@ -1,4 +1,4 @@
-//! The worst report decides, whatever the order of arrival.
+//! Combining reports by severity, in any order of arrival.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use bellwether_conditions::{ConditionType, Desired, Reason, Status};
 use proptest::prelude::*;
 use rstest::rstest;
 
-/// From the best to the worst.
+/// Severities, from the best to the worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Forwarding,
@@ -40,33 +40,36 @@ fn fold(reports: &[(&'static str, State, &str)]) -> Reports {
 #[case(UpdateFailed, UpdateFailed, UpdateFailed)]
 #[case(UpdateFailed, ForwardFailed, ForwardFailed)]
 #[case(ForwardFailed, ForwardFailed, ForwardFailed)]
-fn the_worse_of_two_wins_on_either_side(#[case] one: State, #[case] other: State, #[case] worst: State) {
+fn worse_of_two_reports_wins_in_any_order(#[case] one: State, #[case] other: State, #[case] worst: State) {
     for reports in [[("a", one, ""), ("b", other, "")], [("a", other, ""), ("b", one, "")]] {
         assert_eq!(fold(&reports).worst().unwrap().1.severity, worst);
     }
 }
 
 #[test]
-fn of_equally_bad_sources_the_first_is_named() {
+fn first_of_equally_severe_sources_is_returned() {
     let reports = fold(&[("b", UpdateFailed, "z"), ("a", UpdateFailed, "y"), ("c", Updated, "")]);
     assert_eq!(reports.worst(), Some((&"a", &Report::new(UpdateFailed, "y"))));
 }
 
 #[test]
-fn without_reports_nothing_is_said() {
+fn no_reports_result_in_no_condition() {
     assert_eq!(Reports::default().worst(), None);
-    assert_eq!(Reports::default().root(ConditionType::constant("Degraded"), |_| unreachable!()), None);
+    assert_eq!(
+        Reports::default().to_condition(ConditionType::constant("Degraded"), |_| unreachable!()),
+        None
+    );
 }
 
 #[test]
-fn the_root_condition_is_the_worst_and_tells_of_all() {
+fn condition_has_the_worst_severity_and_describes_all_reports() {
     let reports = fold(&[("uwl", UpdateFailed, "quota"), ("platform", Forwarding, "")]);
-    let root = reports.root(ConditionType::constant("Degraded"), |worst| {
+    let condition = reports.to_condition(ConditionType::constant("Degraded"), |worst| {
         (Status::True, Reason::as_read(worst.to_string()))
     });
     let expected = "platform: Forwarding; uwl: UpdateFailed: quota";
     assert_eq!(
-        root,
+        condition,
         Some(Desired::new(
             ConditionType::constant("Degraded"),
             Status::True,
@@ -106,13 +109,13 @@ proptest! {
     }
 
     #[test]
-    fn the_empty_fold_is_the_identity(a in any_fold()) {
+    fn empty_fold_is_the_identity(a in any_fold()) {
         prop_assert_eq!(a.clone().join(Reports::default()), a.clone());
         prop_assert_eq!(Reports::default().join(a.clone()), a);
     }
 
     #[test]
-    fn the_words_do_not_depend_on_the_order(
+    fn description_does_not_depend_on_the_order(
         (reports, shuffled) in any_reports().prop_flat_map(|list| (Just(list.clone()), Just(list).prop_shuffle())),
     ) {
         let (one, other) = (Reports::from_iter(reports), Reports::from_iter(shuffled));
@@ -121,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn the_worst_is_as_bad_as_any_report(reports in any_reports()) {
+    fn worst_report_has_the_maximum_severity(reports in any_reports()) {
         let worst = Reports::from_iter(reports.clone()).worst().map(|(_, report)| report.severity);
         prop_assert_eq!(worst, reports.into_iter().map(|(_, report)| report.severity).max());
     }

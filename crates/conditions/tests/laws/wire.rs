@@ -1,4 +1,4 @@
-//! Conditions on the wire, ours and others'.
+//! The wire format of conditions, and the validation of names.
 
 use bellwether_conditions::{ConditionSet, ConditionType, Desired, Reason, Status, shorten};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::at;
 
 #[test]
-fn a_condition_is_written_as_kubernetes_writes_it() {
+fn condition_is_serialized_as_in_kubernetes() {
     let desired = Desired::new(
         ConditionType::constant("Available"),
         Status::True,
@@ -31,9 +31,9 @@ fn a_condition_is_written_as_kubernetes_writes_it() {
 
 #[rstest]
 #[case::without_a_generation("A", "False", "R")]
-#[case::with_a_status_of_its_own("A", "Banana", "R")]
-#[case::with_names_we_would_refuse("not a type", "True", "two words")]
-fn a_foreign_condition_is_written_back_as_it_was_read(
+#[case::with_an_invalid_status("A", "Banana", "R")]
+#[case::with_invalid_names("not a type", "True", "not one word")]
+fn condition_of_another_writer_is_written_back_unchanged(
     #[case] type_: &str,
     #[case] status: &str,
     #[case] reason: &str,
@@ -51,9 +51,9 @@ fn a_foreign_condition_is_written_back_as_it_was_read(
 
 #[rstest]
 #[case::only_a_type(json!({"type": "A"}))]
-#[case::a_null_time(json!({"type": "A", "status": "True", "lastTransitionTime": null, "reason": null}))]
-#[case::members_we_do_not_know(json!({"type": "A", "lastHeartbeatTime": "2024-01-01T00:00:00Z"}))]
-fn an_incomplete_condition_is_read_and_written_complete(#[case] foreign: Value) {
+#[case::null_time(json!({"type": "A", "status": "True", "lastTransitionTime": null, "reason": null}))]
+#[case::unknown_field(json!({"type": "A", "lastHeartbeatTime": "2024-01-01T00:00:00Z"}))]
+fn missing_fields_are_filled_with_defaults(#[case] foreign: Value) {
     let set: ConditionSet = serde_json::from_value(json!([foreign])).unwrap();
     let written = serde_json::to_value(set).unwrap();
     assert_eq!(written[0]["lastTransitionTime"], "1970-01-01T00:00:00Z");
@@ -61,13 +61,13 @@ fn an_incomplete_condition_is_read_and_written_complete(#[case] foreign: Value) 
 }
 
 #[test]
-fn a_status_that_is_none_of_the_three_tells_nothing() {
+fn invalid_status_counts_as_unknown() {
     let set: ConditionSet = serde_json::from_value(json!([{"type": "A", "status": "Banana"}])).unwrap();
     assert_eq!(set.as_slice()[0].status, Status::Unknown);
 }
 
 #[test]
-fn no_conditions_are_an_empty_list() {
+fn empty_set_is_an_empty_list() {
     assert_eq!(serde_json::to_value(ConditionSet::default()).unwrap(), json!([]));
 }
 
@@ -86,9 +86,9 @@ fn no_conditions_are_an_empty_list() {
 #[case::dot_after_a_dot("a..com/a", false)]
 #[case::no_name("example.com/", false)]
 #[case::two_slashes("example.com/a/b", false)]
-#[case::as_long_as_allowed(&"a".repeat(316), true)]
+#[case::maximum_length(&"a".repeat(316), true)]
 #[case::too_long(&"a".repeat(317), false)]
-fn a_condition_type_is_a_qualified_name(#[case] text: &str, #[case] valid: bool) {
+fn condition_type_is_a_qualified_name(#[case] text: &str, #[case] valid: bool) {
     assert_eq!(text.parse::<ConditionType>().is_ok(), valid);
 }
 
@@ -101,21 +101,21 @@ fn a_condition_type_is_a_qualified_name(#[case] text: &str, #[case] valid: bool)
 #[case::colon_at_the_end("A:", false)]
 #[case::dash("A-b", false)]
 #[case::not_ascii("Größe", false)]
-#[case::as_long_as_allowed(&"A".repeat(1024), true)]
+#[case::maximum_length(&"A".repeat(1024), true)]
 #[case::too_long(&"A".repeat(1025), false)]
-fn a_reason_is_one_word(#[case] text: &str, #[case] valid: bool) {
+fn reason_is_one_word(#[case] text: &str, #[case] valid: bool) {
     assert_eq!(text.parse::<Reason>().is_ok(), valid);
 }
 
 #[test]
-fn an_invalid_name_says_what_was_wrong() {
-    let error = "two words".parse::<Reason>().unwrap_err().to_string();
-    assert!(error.starts_with(r#""two words" is not a reason: letters"#), "{error}");
+fn invalid_name_error_has_the_rule() {
+    let error = "not one word".parse::<Reason>().unwrap_err().to_string();
+    assert!(error.starts_with(r#""not one word" is not a reason: letters"#), "{error}");
 }
 
 proptest! {
     #[test]
-    fn a_shortened_message_fits_and_begins_as_the_whole(message in "\\PC{0,40}", limit in 0usize..60) {
+    fn shortened_message_fits_and_is_a_prefix(message in "\\PC{0,40}", limit in 0usize..60) {
         let short = shorten(&message, limit);
         prop_assert!(short.len() <= limit);
         if message.len() <= limit {

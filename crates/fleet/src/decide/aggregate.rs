@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bellwether_conditions::Status;
 use bellwether_conditions::fold::generation::{
-    Answer, CurrentWhy, LastKnownWhy, Proviso, Report, Reports, Root, Snapshot,
+    CurrentCause, Evaluation, FoldedStatus, LastKnownCause, Precondition, Report, Reports, Snapshot,
 };
 use jiff::Timestamp;
 
@@ -80,14 +80,14 @@ impl Whole<'_> {
             Some(Status::Unknown) | None if !deleting => None,
             _ => Some(says(status, wanted) == Some(Status::True)),
         });
-        let proviso = match (deleting, self.children) {
-            (true, Children::Some) => Proviso::Unmet,
-            _ => Proviso::Met,
+        let precondition = match (deleting, self.children) {
+            (true, Children::Some) => Precondition::Unmet,
+            _ => Precondition::Met,
         };
         let before = self.before(is_current);
-        let root = self.snapshot(&reports).current(before.map(answer).as_ref(), proviso)?;
-        let (reason, message) = current_in_words(&root.why, wanted);
-        Some(self.condition(type_, before, root.answer, reason, message))
+        let evaluation = self.snapshot(&reports).current(before.map(folded_status).as_ref(), precondition)?;
+        let (reason, message) = current_in_words(&evaluation.cause, wanted);
+        Some(self.condition(type_, before, evaluation.status, reason, message))
     }
 
     fn last_known(&self, type_: &str) -> Option<ResourceCondition> {
@@ -108,10 +108,10 @@ impl Whole<'_> {
         {
             return Some(ResourceCondition { type_: type_.to_owned(), ..before.clone() });
         }
-        let root: Root<LastKnownWhy<'_, String>> =
-            self.snapshot(&reports).last_known(before.map(answer).as_ref())?;
-        let (reason, message) = last_known_in_words(&root.why);
-        Some(self.condition(type_, before, root.answer, reason, message))
+        let evaluation: Evaluation<LastKnownCause<'_, String>> =
+            self.snapshot(&reports).last_known(before.map(folded_status).as_ref())?;
+        let (reason, message) = last_known_in_words(&evaluation.cause);
+        Some(self.condition(type_, before, evaluation.status, reason, message))
     }
 
     fn of_adapter(&self, adapter: &str) -> Option<ResourceCondition> {
@@ -150,10 +150,10 @@ impl Whole<'_> {
     fn snapshot<'s>(&'s self, reports: &'s Reports<String>) -> Snapshot<'s, String> {
         Snapshot {
             generation: self.resource.generation,
-            changed: self.resource.updated_time,
+            changed_at: self.resource.updated_time,
             required: self.required,
             reports,
-            cause: self.cause,
+            trigger_time: self.cause,
         }
     }
 
@@ -165,25 +165,25 @@ impl Whole<'_> {
         &self,
         type_: &str,
         before: Option<&ResourceCondition>,
-        answer: Answer,
+        folded: FoldedStatus,
         reason: &str,
         message: String,
     ) -> ResourceCondition {
         ResourceCondition {
             type_: type_.to_owned(),
-            status: answer.holds.into(),
+            status: folded.holds.into(),
             reason: Some(reason.to_owned()),
             message: Some(message),
-            observed_generation: answer.generation,
+            observed_generation: folded.generation,
             created_time: before.map_or(self.resource.updated_time, |before| before.created_time),
-            last_updated_time: answer.updated,
-            last_transition_time: answer.transitioned,
+            last_updated_time: folded.updated,
+            last_transition_time: folded.transitioned,
         }
     }
 }
 
-fn answer(condition: &ResourceCondition) -> Answer {
-    Answer {
+fn folded_status(condition: &ResourceCondition) -> FoldedStatus {
+    FoldedStatus {
         holds: condition.status == Status::True,
         generation: condition.observed_generation,
         updated: condition.last_updated_time,
@@ -199,42 +199,42 @@ fn says(status: &AdapterStatus, type_: &str) -> Option<Status> {
     find(status, type_).map(|condition| condition.status)
 }
 
-fn current_in_words(why: &CurrentWhy<'_, String>, wanted: &str) -> (&'static str, String) {
-    match why {
-        CurrentWhy::AllHold => {
+fn current_in_words(cause: &CurrentCause<'_, String>, wanted: &str) -> (&'static str, String) {
+    match cause {
+        CurrentCause::AllHold => {
             ("ReconciledAll", format!("All required adapters report {wanted}=True at the current generation"))
         }
-        CurrentWhy::Withheld => (
+        CurrentCause::PreconditionUnmet => (
             "ReconciledWaitingForChildren",
             "All required adapters have finalized; resources that belong to this one have not gone yet"
                 .to_owned(),
         ),
-        CurrentWhy::Lacking { lacking, holding } => (
+        CurrentCause::NotAllHold { not_holding, holding } => (
             "ReconciledMissingAdapters",
             format!(
                 "Required adapters that do not report {wanted}=True at the current generation: [{}]; those that do: [{}]",
-                join(lacking),
+                join(not_holding),
                 join(holding)
             ),
         ),
     }
 }
 
-fn last_known_in_words(why: &LastKnownWhy<'_, String>) -> (&'static str, String) {
-    match why {
-        LastKnownWhy::AllHeld => (
+fn last_known_in_words(cause: &LastKnownCause<'_, String>) -> (&'static str, String) {
+    match cause {
+        LastKnownCause::AllHeld => (
             "AllAdaptersReconciled",
             "All required adapters reported Available=True at this generation".to_owned(),
         ),
-        LastKnownWhy::Missing(adapters) => (
+        LastKnownCause::Missing(adapters) => (
             "AdaptersMissingReports",
             format!("Required adapters that have not reported yet: [{}]", join(adapters)),
         ),
-        LastKnownWhy::Failing(adapters) => (
+        LastKnownCause::Failing(adapters) => (
             "AdapterReportedNotAvailable",
             format!("Required adapters that report Available=False: [{}]", join(adapters)),
         ),
-        LastKnownWhy::MixedGenerations => (
+        LastKnownCause::MixedGenerations => (
             "AdaptersNotAtSameGeneration",
             "Required adapters report Available=True, but not at one generation".to_owned(),
         ),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether_conditions::fold::generation::{Answer, Proviso, Report, Reports, Snapshot};
+use bellwether_conditions::fold::generation::{FoldedStatus, Precondition, Report, Reports, Snapshot};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use rand::rngs::StdRng;
@@ -130,7 +130,7 @@ async fn check_fold(api: &Api, href: &str) {
     let required: Vec<String> = ADAPTERS.iter().map(|adapter| (*adapter).to_owned()).collect();
     let mut reports: Reports<String> = Reports::default();
     let deleting = cluster.get("deleted_time").is_some();
-    let mut last_known: Option<Answer> = None;
+    let mut last_known: Option<FoldedStatus> = None;
     for entry in entries.iter().filter(|entry| entry["verdict"] == "Accepted") {
         let generation = entry["generation"].as_i64().unwrap();
         let of = |type_: &str| {
@@ -144,15 +144,25 @@ async fn check_fold(api: &Api, href: &str) {
             time: at,
         };
         let _ = reports.offer(entry["adapter"].as_str().unwrap().to_owned(), report, generation);
-        let snapshot =
-            Snapshot { generation, changed: time(100), required: &required, reports: &reports, cause: at };
-        last_known = snapshot.last_known(last_known.as_ref()).map(|root| root.answer);
+        let snapshot = Snapshot {
+            generation,
+            changed_at: time(100),
+            required: &required,
+            reports: &reports,
+            trigger_time: at,
+        };
+        last_known = snapshot.last_known(last_known.as_ref()).map(|evaluation| evaluation.status);
     }
     let generation = cluster["generation"].as_i64().unwrap();
-    let snapshot =
-        Snapshot { generation, changed: time(100), required: &required, reports: &reports, cause: time(0) };
+    let snapshot = Snapshot {
+        generation,
+        changed_at: time(100),
+        required: &required,
+        reports: &reports,
+        trigger_time: time(0),
+    };
     if !deleting {
-        let current = snapshot.current(None, Proviso::Met).unwrap().answer;
+        let current = snapshot.current(None, Precondition::Met).unwrap().status;
         assert_eq!(status(&cluster, "Ready") == "True", current.holds, "{href}");
         let known = last_known.is_some_and(|answer| answer.holds);
         assert_eq!(status(&cluster, "Available") == "True", known, "{href}: {cluster}");

@@ -1,5 +1,5 @@
-//! Which changes around Addons concern which Addon. A heartbeat concerns none: of every object only a digest of what
-//! matters is kept, and a change that leaves it as it was is not told.
+//! Maps changes of AddonInstances, Namespaces and AddonOperators to the Addons that must be reconciled. A heartbeat affects
+//! no Addon: a hash of the relevant fields of every object is kept, and an event that does not change it is dropped.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -15,27 +15,29 @@ use kube::{Resource, ResourceExt as _};
 use serde_json::Value;
 
 use super::decide::MirrorTimeouts;
-use super::subject::{Instance, is_addon};
-use crate::loose::Loose;
-use crate::vocabulary::{self, INSTANCE};
+use super::object::{InstanceObject, is_addon};
+use crate::lenient::LenientObject;
+use crate::vocabulary::{self, INSTANCE_NAME};
 
-/// Whom a change concerns.
+/// The Addons that a change affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Concern {
-    /// The Addons that own an instance, and those that would have it.
-    Instance { target: Option<String>, owners: Vec<String> },
-    /// The Addons that list a namespace, or are installed there.
-    Namespace(String),
-    /// All.
-    Everybody,
+pub(super) enum AffectedAddons {
+    /// The Addons that own an instance, and those with its namespace as their target namespace.
+    OfInstance {
+        target: Option<String>,
+        owners: Vec<String>,
+    },
+    /// The Addons that list a namespace or have it as their target namespace.
+    OfNamespace(String),
+    All,
 }
 
-impl Concern {
-    fn is_of(&self, addon: &Loose<Addon>) -> bool {
+impl AffectedAddons {
+    fn include(&self, addon: &LenientObject<Addon>) -> bool {
         match self {
-            Self::Everybody => true,
-            Self::Namespace(name) => lists(addon, name) || is_installed_in(addon, name),
-            Self::Instance { target, owners } => {
+            Self::All => true,
+            Self::OfNamespace(name) => lists_namespace(addon, name) || is_installed_in(addon, name),
+            Self::OfInstance { target, owners } => {
                 addon.metadata.name.as_ref().is_some_and(|name| owners.contains(name))
                     || target.as_deref().is_some_and(|target| is_installed_in(addon, target))
             }
@@ -43,184 +45,191 @@ impl Concern {
     }
 }
 
-// Asked of every Addon at every change, and so without reading all of its spec. Too much is told rather than too little.
+// These functions run for every Addon at every relevant change, so they do not parse the whole spec. A superfluous
+// reconcile does no harm, a missing one does.
 
-fn lists(addon: &Loose<Addon>, namespace: &str) -> bool {
+fn lists_namespace(addon: &LenientObject<Addon>, namespace: &str) -> bool {
     let listed = addon.spec.get("namespaces").and_then(Value::as_array);
-    listed.into_iter().flatten().any(|listed| named(listed, "name", namespace))
+    listed.into_iter().flatten().any(|listed| has_value(listed, "name", namespace))
 }
 
-fn is_installed_in(addon: &Loose<Addon>, namespace: &str) -> bool {
+fn is_installed_in(addon: &LenientObject<Addon>, namespace: &str) -> bool {
     let blocks = addon.spec.get("install").and_then(Value::as_object);
-    blocks.into_iter().flat_map(|install| install.values()).any(|block| named(block, "namespace", namespace))
+    blocks
+        .into_iter()
+        .flat_map(|install| install.values())
+        .any(|block| has_value(block, "namespace", namespace))
 }
 
-fn named(value: &Value, member: &str, name: &str) -> bool {
-    value.get(member).and_then(Value::as_str) == Some(name)
+fn has_value(object: &Value, field: &str, value: &str) -> bool {
+    object.get(field).and_then(Value::as_str) == Some(value)
 }
 
-/// An object whose changes may concern Addons.
-pub(super) trait Watched: Resource<DynamicType = ()> {
-    /// Whom it concerns.
-    fn concern(&self) -> Concern;
-    /// Feeds what matters of it.
-    fn digest(&self, mirror: MirrorTimeouts, hasher: &mut DefaultHasher);
+/// An object whose changes may affect Addons.
+pub(super) trait WatchedObject: Resource<DynamicType = ()> {
+    fn affected_addons(&self) -> AffectedAddons;
+    /// Hashes the fields that the reconcile of an Addon depends on.
+    fn hash_relevant_fields(&self, mirror: MirrorTimeouts, hasher: &mut DefaultHasher);
 }
 
-impl Watched for Loose<AddonInstance> {
-    fn concern(&self) -> Concern {
+impl WatchedObject for LenientObject<AddonInstance> {
+    fn affected_addons(&self) -> AffectedAddons {
         let owners = self.owner_references().iter().filter(|owner| is_addon(owner));
-        Concern::Instance {
-            target: self.namespace().filter(|_| self.name_any() == INSTANCE),
+        AffectedAddons::OfInstance {
+            target: self.namespace().filter(|_| self.name_any() == INSTANCE_NAME),
             owners: owners.map(|owner| owner.name.clone()).collect(),
         }
     }
 
-    fn digest(&self, mirror: MirrorTimeouts, hasher: &mut DefaultHasher) {
-        let instance = Instance::of(self);
+    fn hash_relevant_fields(&self, mirror: MirrorTimeouts, hasher: &mut DefaultHasher) {
+        let instance = InstanceObject::read(self);
         (&instance.period, instance.marked_for_deletion).hash(hasher);
-        digest_owners(self.owner_references(), hasher);
+        hash_owners(self.owner_references(), hasher);
         for type_ in [vocabulary::instance::INSTALLED, vocabulary::instance::READY_TO_BE_DELETED] {
-            instance.says(&type_).hash(hasher);
+            instance.is_true(&type_).hash(hasher);
         }
         if mirror == MirrorTimeouts::On {
-            instance.timeout().map(|timeout| &timeout.message).hash(hasher);
+            instance.heartbeat_timeout().map(|timeout| &timeout.message).hash(hasher);
         }
     }
 }
 
-impl Watched for PartialObjectMeta<Namespace> {
-    fn concern(&self) -> Concern {
-        Concern::Namespace(self.name_any())
+impl WatchedObject for PartialObjectMeta<Namespace> {
+    fn affected_addons(&self) -> AffectedAddons {
+        AffectedAddons::OfNamespace(self.name_any())
     }
 
-    fn digest(&self, _: MirrorTimeouts, hasher: &mut DefaultHasher) {
+    fn hash_relevant_fields(&self, _: MirrorTimeouts, hasher: &mut DefaultHasher) {
         (self.labels(), self.annotations()).hash(hasher);
-        digest_owners(self.owner_references(), hasher);
+        hash_owners(self.owner_references(), hasher);
     }
 }
 
-impl Watched for Loose<AddonOperator> {
-    fn concern(&self) -> Concern {
-        Concern::Everybody
+impl WatchedObject for LenientObject<AddonOperator> {
+    fn affected_addons(&self) -> AffectedAddons {
+        AffectedAddons::All
     }
 
-    fn digest(&self, _: MirrorTimeouts, hasher: &mut DefaultHasher) {
-        pauses(self).hash(hasher);
+    fn hash_relevant_fields(&self, _: MirrorTimeouts, hasher: &mut DefaultHasher) {
+        pauses_all_addons(self).hash(hasher);
     }
 }
 
 /// Whether the AddonOperator pauses all Addons.
-pub(super) fn pauses(operator: &Loose<AddonOperator>) -> bool {
-    operator.name_any() == vocabulary::addon::OPERATOR
+pub(super) fn pauses_all_addons(operator: &LenientObject<AddonOperator>) -> bool {
+    operator.name_any() == vocabulary::addon::OPERATOR_NAME
         && operator.spec.get("pause") == Some(&Value::Bool(true))
 }
 
-fn digest_owners(owners: &[OwnerReference], hasher: &mut DefaultHasher) {
+fn hash_owners(owners: &[OwnerReference], hasher: &mut DefaultHasher) {
     for owner in owners {
         (&owner.uid, owner.controller).hash(hasher);
     }
 }
 
-/// What is remembered of the objects of a kind.
-struct Memory {
+/// Drops the watch events of one kind that do not change a relevant field.
+struct ChangeFilter {
     mirror: MirrorTimeouts,
-    seen: HashMap<(Option<String>, String), Seen>,
-    /// What a list that is under way has not shown yet.
-    unconfirmed: HashSet<(Option<String>, String)>,
-    listed: bool,
+    known: HashMap<(Option<String>, String), KnownObject>,
+    /// The known objects that the current list has not contained so far.
+    unlisted: HashSet<(Option<String>, String)>,
+    /// Whether the first list is complete.
+    synced: bool,
 }
 
-struct Seen {
-    digest: u64,
-    concern: Concern,
+struct KnownObject {
+    hash: u64,
+    affected: AffectedAddons,
 }
 
-impl Memory {
+impl ChangeFilter {
     fn new(mirror: MirrorTimeouts) -> Self {
-        Self { mirror, seen: HashMap::new(), unconfirmed: HashSet::new(), listed: false }
+        Self { mirror, known: HashMap::new(), unlisted: HashSet::new(), synced: false }
     }
 
-    /// Whom an event concerns.
-    fn note<W: Watched>(&mut self, event: &Event<W>) -> Vec<Concern> {
+    /// Returns the Addons that an event affects.
+    fn on_event<W: WatchedObject>(&mut self, event: &Event<W>) -> Vec<AffectedAddons> {
         match event {
             Event::Init => {
-                self.unconfirmed = self.seen.keys().cloned().collect();
+                self.unlisted = self.known.keys().cloned().collect();
                 Vec::new()
             }
-            // What the first list shows is too much to be told one by one.
+            // The objects of the first list are not reported one by one: at its end, all Addons are reconciled once.
             Event::InitApply(object) => {
-                let concerns = self.see(object);
-                if self.listed { concerns } else { Vec::new() }
+                let affected = self.on_apply(object);
+                if self.synced { affected } else { Vec::new() }
             }
-            Event::InitDone if !self.listed => {
-                self.listed = true;
-                vec![Concern::Everybody]
+            Event::InitDone if !self.synced => {
+                self.synced = true;
+                vec![AffectedAddons::All]
             }
             Event::InitDone => {
-                let gone = std::mem::take(&mut self.unconfirmed);
-                gone.iter().filter_map(|key| self.seen.remove(key)).map(|seen| seen.concern).collect()
+                let deleted = std::mem::take(&mut self.unlisted);
+                deleted.iter().filter_map(|key| self.known.remove(key)).map(|known| known.affected).collect()
             }
-            Event::Apply(object) => self.see(object),
+            Event::Apply(object) => self.on_apply(object),
             Event::Delete(object) => {
-                let before = self.seen.remove(&key(object)).map(|seen| seen.concern);
-                with(before, object.concern())
+                let before = self.known.remove(&key(object)).map(|known| known.affected);
+                before_and_after(before, object.affected_addons())
             }
         }
     }
 
-    /// An object that changed may concern those it belonged to, and those it belongs to now.
-    fn see<W: Watched>(&mut self, object: &W) -> Vec<Concern> {
+    /// A changed object affects its previous owners and its current ones.
+    fn on_apply<W: WatchedObject>(&mut self, object: &W) -> Vec<AffectedAddons> {
         let key = key(object);
-        self.unconfirmed.remove(&key);
+        self.unlisted.remove(&key);
         let mut hasher = DefaultHasher::new();
         (object.meta().uid.as_ref(), object.meta().deletion_timestamp.is_some()).hash(&mut hasher);
-        object.digest(self.mirror, &mut hasher);
-        let digest = hasher.finish();
-        if self.seen.get(&key).is_some_and(|seen| seen.digest == digest) {
+        object.hash_relevant_fields(self.mirror, &mut hasher);
+        let hash = hasher.finish();
+        if self.known.get(&key).is_some_and(|known| known.hash == hash) {
             return Vec::new();
         }
-        let concern = object.concern();
-        let before = self.seen.insert(key, Seen { digest, concern: concern.clone() });
-        with(before.map(|seen| seen.concern), concern)
+        let affected = object.affected_addons();
+        let before = self.known.insert(key, KnownObject { hash, affected: affected.clone() });
+        before_and_after(before.map(|known| known.affected), affected)
     }
 }
 
-fn with(before: Option<Concern>, now: Concern) -> Vec<Concern> {
-    before.filter(|before| *before != now).into_iter().chain([now]).collect()
+fn before_and_after(before: Option<AffectedAddons>, after: AffectedAddons) -> Vec<AffectedAddons> {
+    before.filter(|before| *before != after).into_iter().chain([after]).collect()
 }
 
 fn key(object: &impl Resource<DynamicType = ()>) -> (Option<String>, String) {
     (object.namespace(), object.name_any())
 }
 
-/// The Addons that a watch concerns, as it goes on.
-pub(super) fn concerned<W: Watched + Send + 'static>(
+/// Turns the events of a watch into the Addons that must be reconciled.
+pub(super) fn affected_addons<W: WatchedObject + Send + 'static>(
     events: impl Stream<Item = watcher::Result<Event<W>>> + Send + 'static,
-    addons: Store<Loose<Addon>>,
+    addons: Store<LenientObject<Addon>>,
     mirror: MirrorTimeouts,
-) -> impl Stream<Item = ObjectRef<Loose<Addon>>> + Send + 'static {
-    let mut memory = Memory::new(mirror);
+) -> impl Stream<Item = ObjectRef<LenientObject<Addon>>> + Send + 'static {
+    let mut filter = ChangeFilter::new(mirror);
     events.flat_map(move |event| {
-        let concerns = match event {
-            Ok(event) => memory.note(&event),
-            // The watch begins again by itself, after a while.
+        let affected = match event {
+            Ok(event) => filter.on_event(&event),
+            // The watcher restarts by itself, with backoff.
             Err(error) => {
-                tracing::debug!("a watch of {} was interrupted: {error}", W::plural(&()));
+                tracing::debug!("the watch of {} failed and is restarted: {error}", W::plural(&()));
                 Vec::new()
             }
         };
-        stream::iter(those_in(&addons, &concerns))
+        stream::iter(select_addons(&addons, &affected))
     })
 }
 
-fn those_in(addons: &Store<Loose<Addon>>, concerns: &[Concern]) -> Vec<ObjectRef<Loose<Addon>>> {
-    if concerns.is_empty() {
+fn select_addons(
+    addons: &Store<LenientObject<Addon>>,
+    affected: &[AffectedAddons],
+) -> Vec<ObjectRef<LenientObject<Addon>>> {
+    if affected.is_empty() {
         return Vec::new();
     }
     let addons = addons.state().into_iter();
     addons
-        .filter(|addon| concerns.iter().any(|concern| concern.is_of(addon)))
+        .filter(|addon| affected.iter().any(|affected| affected.include(addon)))
         .map(|addon| ObjectRef::from_obj(addon.as_ref()))
         .collect()
 }
@@ -231,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    fn instance(change: impl FnOnce(&mut Value)) -> Loose<AddonInstance> {
+    fn instance(change: impl FnOnce(&mut Value)) -> LenientObject<AddonInstance> {
         let mut body = json!({
             "metadata": {
                 "name": "addon-instance", "namespace": "ns", "uid": "1", "resourceVersion": "1",
@@ -242,136 +251,157 @@ mod tests {
             },
             "spec": {"heartbeatUpdatePeriod": "10s"},
             "status": {"lastHeartbeatTime": "2024-05-01T10:00:00Z", "conditions": [
-                said("Healthy", "True", "ComponentsUp"), said("Installed", "True", "SetupComplete"),
+                condition("Healthy", "True", "ComponentsUp"), condition("Installed", "True", "SetupComplete"),
             ]},
         });
         change(&mut body);
         serde_json::from_value(body).unwrap()
     }
 
-    type Alter = fn(&mut Value);
+    type Change = fn(&mut Value);
 
-    fn said(kind: &str, status: &str, reason: &str) -> Value {
+    fn condition(kind: &str, status: &str, reason: &str) -> Value {
         json!({
             "type": format!("addons.managed.openshift.io/{kind}"), "status": status, "reason": reason, "message": "m",
             "lastTransitionTime": "2024-05-01T10:00:00Z",
         })
     }
 
-    fn of(owners: &[&str]) -> Concern {
+    fn addons_of_instance(owners: &[&str]) -> AffectedAddons {
         let owners = owners.iter().map(|name| (*name).to_owned()).collect();
-        Concern::Instance { target: Some("ns".into()), owners }
+        AffectedAddons::OfInstance { target: Some("ns".into()), owners }
     }
 
-    /// A memory of a list of one.
-    fn memory() -> Memory {
-        memory_of(MirrorTimeouts::On)
+    /// A filter that is synced with one instance.
+    fn filter() -> ChangeFilter {
+        filter_with(MirrorTimeouts::On)
     }
 
-    fn memory_of(mirror: MirrorTimeouts) -> Memory {
-        let mut memory = Memory::new(mirror);
-        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::Init), []);
-        assert_eq!(memory.note(&Event::InitApply(instance(|_| {}))), []);
-        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::InitDone), [Concern::Everybody]);
-        memory
+    fn filter_with(mirror: MirrorTimeouts) -> ChangeFilter {
+        let mut filter = ChangeFilter::new(mirror);
+        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::Init), []);
+        assert_eq!(filter.on_event(&Event::InitApply(instance(|_| {}))), []);
+        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::InitDone), [AffectedAddons::All]);
+        filter
     }
 
     #[test]
-    fn only_what_matters_of_an_instance_is_told() {
-        let rows: [(&str, Alter, bool); 13] = [
-            ("nothing", |_| {}, false),
-            ("a heartbeat", |i| i["status"]["lastHeartbeatTime"] = json!("2024-05-01T10:00:10Z"), false),
-            ("a revision", |i| i["metadata"]["resourceVersion"] = json!("2"), false),
+    fn only_changes_of_relevant_fields_affect_addons() {
+        let rows: [(&str, Change, bool); 13] = [
+            ("no change", |_| {}, false),
+            ("heartbeat", |i| i["status"]["lastHeartbeatTime"] = json!("2024-05-01T10:00:10Z"), false),
+            ("resourceVersion", |i| i["metadata"]["resourceVersion"] = json!("2"), false),
             (
-                "its health",
-                |i| i["status"]["conditions"][0] = said("Healthy", "False", "ComponentDown"),
+                "reported health",
+                |i| i["status"]["conditions"][0] = condition("Healthy", "False", "ComponentDown"),
                 false,
             ),
+            ("reason of Installed", |i| i["status"]["conditions"][1]["reason"] = json!("X"), false),
             (
-                "the reason of its installation",
-                |i| i["status"]["conditions"][1]["reason"] = json!("X"),
-                false,
-            ),
-            (
-                "silence",
-                |i| i["status"]["conditions"][0] = said("Healthy", "Unknown", "HeartbeatTimeout"),
+                "heartbeat timeout",
+                |i| i["status"]["conditions"][0] = condition("Healthy", "Unknown", "HeartbeatTimeout"),
                 true,
             ),
-            ("its installation", |i| i["status"]["conditions"][1]["status"] = json!("False"), true),
-            ("its end", |i| i["status"]["conditions"][0] = said("ReadyToBeDeleted", "True", "X"), true),
-            ("its period", |i| i["spec"]["heartbeatUpdatePeriod"] = json!("1h"), true),
-            ("its mark", |i| i["spec"]["markedForDeletion"] = json!(true), true),
-            ("its owner's role", |i| i["metadata"]["ownerReferences"][0]["controller"] = json!(false), true),
-            ("its deletion", |i| i["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z"), true),
-            ("all of it", |i| i["metadata"]["uid"] = json!("2"), true),
+            ("status of Installed", |i| i["status"]["conditions"][1]["status"] = json!("False"), true),
+            (
+                "ReadyToBeDeleted",
+                |i| i["status"]["conditions"][0] = condition("ReadyToBeDeleted", "True", "X"),
+                true,
+            ),
+            ("period", |i| i["spec"]["heartbeatUpdatePeriod"] = json!("1h"), true),
+            ("markedForDeletion", |i| i["spec"]["markedForDeletion"] = json!(true), true),
+            (
+                "controller flag of the owner",
+                |i| i["metadata"]["ownerReferences"][0]["controller"] = json!(false),
+                true,
+            ),
+            (
+                "deletionTimestamp",
+                |i| i["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z"),
+                true,
+            ),
+            ("new object of the same name", |i| i["metadata"]["uid"] = json!("2"), true),
         ];
-        for (name, change, told) in rows {
-            let concerns = memory().note(&Event::Apply(instance(change)));
-            assert_eq!(concerns, if told { vec![of(&["a"])] } else { Vec::new() }, "{name}");
+        for (name, change, is_relevant) in rows {
+            let affected = filter().on_event(&Event::Apply(instance(change)));
+            assert_eq!(
+                affected,
+                if is_relevant { vec![addons_of_instance(&["a"])] } else { Vec::new() },
+                "{name}"
+            );
         }
     }
 
     #[test]
-    fn silence_that_nobody_mirrors_is_not_told() {
+    fn heartbeat_timeout_affects_no_addon_unless_mirrored() {
         let silent = instance(|instance| {
-            instance["status"]["conditions"][0] = said("Healthy", "Unknown", "HeartbeatTimeout");
+            instance["status"]["conditions"][0] = condition("Healthy", "Unknown", "HeartbeatTimeout");
         });
-        assert_eq!(memory_of(MirrorTimeouts::Off).note(&Event::Apply(silent)), []);
+        assert_eq!(filter_with(MirrorTimeouts::Off).on_event(&Event::Apply(silent)), []);
     }
 
     #[test]
-    fn an_instance_that_goes_concerns_those_it_belonged_to() {
-        let mut memory = memory();
-        let moved = instance(|instance| instance["metadata"]["ownerReferences"][0]["name"] = json!("b"));
-        let taken = instance(|instance| {
+    fn instance_with_new_owner_affects_both_owners() {
+        let mut filter = filter();
+        let renamed = instance(|instance| instance["metadata"]["ownerReferences"][0]["name"] = json!("b"));
+        let new_owner = instance(|instance| {
             instance["metadata"]["ownerReferences"][0]["name"] = json!("b");
             instance["metadata"]["ownerReferences"][0]["uid"] = json!("v");
         });
-        assert_eq!(memory.note(&Event::Apply(taken)), [of(&["a"]), of(&["b"])]);
-        assert_eq!(memory.note(&Event::Delete(moved)), [of(&["b"])]);
+        assert_eq!(
+            filter.on_event(&Event::Apply(new_owner)),
+            [addons_of_instance(&["a"]), addons_of_instance(&["b"])]
+        );
+        assert_eq!(filter.on_event(&Event::Delete(renamed)), [addons_of_instance(&["b"])]);
     }
 
     #[test]
-    fn what_a_later_list_does_not_show_has_gone() {
-        let mut memory = memory();
-        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::Init), []);
-        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::InitDone), [of(&["a"])]);
-        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::Init), []);
-        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::InitDone), []);
+    fn object_missing_from_a_later_list_is_deleted() {
+        let mut filter = filter();
+        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::Init), []);
+        assert_eq!(
+            filter.on_event(&Event::<LenientObject<AddonInstance>>::InitDone),
+            [addons_of_instance(&["a"])]
+        );
+        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::Init), []);
+        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::InitDone), []);
     }
 
     #[test]
-    fn what_a_later_list_shows_unchanged_is_not_told() {
-        let mut memory = memory();
-        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::Init), []);
-        assert_eq!(memory.note(&Event::InitApply(instance(|_| {}))), []);
-        assert_eq!(memory.note(&Event::<Loose<AddonInstance>>::InitDone), []);
+    fn object_unchanged_in_a_later_list_affects_no_addon() {
+        let mut filter = filter();
+        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::Init), []);
+        assert_eq!(filter.on_event(&Event::InitApply(instance(|_| {}))), []);
+        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::InitDone), []);
     }
 
     #[test]
-    fn a_concern_finds_its_addons() {
-        let addon = |name: &str, target: &str, listed: &str| -> Loose<Addon> {
+    fn affected_addons_are_found_by_namespace_and_owner() {
+        let addon = |name: &str, target: &str, listed: &str| -> LenientObject<Addon> {
             let install = json!({"type": "External", "external": {"namespace": target}});
             let spec = json!({"install": install, "namespaces": [{"name": listed}]});
             serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
         };
         let rows = [
-            (Concern::Everybody, addon("x", "t", "l"), true),
-            (Concern::Namespace("t".into()), addon("x", "t", "l"), true),
-            (Concern::Namespace("l".into()), addon("x", "t", "l"), true),
-            (Concern::Namespace("x".into()), addon("x", "t", "l"), false),
-            (of(&["a"]), addon("a", "t", "l"), true),
-            (of(&["a"]), addon("x", "ns", "l"), true),
-            (of(&["a"]), addon("x", "t", "ns"), false),
+            (AffectedAddons::All, addon("x", "t", "l"), true),
+            (AffectedAddons::OfNamespace("t".into()), addon("x", "t", "l"), true),
+            (AffectedAddons::OfNamespace("l".into()), addon("x", "t", "l"), true),
+            (AffectedAddons::OfNamespace("x".into()), addon("x", "t", "l"), false),
+            (addons_of_instance(&["a"]), addon("a", "t", "l"), true),
+            (addons_of_instance(&["a"]), addon("x", "ns", "l"), true),
+            (addons_of_instance(&["a"]), addon("x", "t", "ns"), false),
         ];
-        for (concern, addon, concerned) in rows {
-            assert_eq!(concern.is_of(&addon), concerned, "{concern:?} {}", addon.name_any());
+        for (affected, addon, expected) in rows {
+            assert_eq!(affected.include(&addon), expected, "{affected:?} {}", addon.name_any());
         }
     }
 
     #[test]
-    fn instances_of_other_names_concern_their_owners_alone() {
+    fn instance_with_another_name_affects_only_its_owners() {
         let other = instance(|instance| instance["metadata"]["name"] = json!("other"));
-        assert_eq!(other.concern(), Concern::Instance { target: None, owners: vec!["a".into()] });
+        assert_eq!(
+            other.affected_addons(),
+            AffectedAddons::OfInstance { target: None, owners: vec!["a".into()] }
+        );
     }
 }

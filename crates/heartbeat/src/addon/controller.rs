@@ -1,5 +1,5 @@
-//! Reads what there is of an Addon, has it decided what to do, and does it: again and again until there is nothing
-//! left to do, and then writes the status.
+//! Reconciles an Addon: reads its objects, lets `decide` plan the writes, and executes the plan. It repeats that until the plan
+//! is empty, and then writes the status.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -18,42 +18,44 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::changes::{concerned, pauses};
-use super::decide::{Change, MirrorTimeouts, Observed, Piece, Plan, Refusals, Step, decide};
-use super::subject::{Instance, Status, Subject};
-use crate::loose::Loose;
-use crate::vocabulary::INSTANCE;
-use crate::vocabulary::addon::OPERATOR;
+use super::changes::{affected_addons, pauses_all_addons};
+use super::decide::{Change, ManagedObject, MirrorTimeouts, Observed, Plan, Rejections, Step, decide};
+use super::object::{AddonObject, InstanceObject, Status};
+use crate::lenient::LenientObject;
+use crate::vocabulary::INSTANCE_NAME;
+use crate::vocabulary::addon::OPERATOR_NAME;
 
-/// How often the world is read anew while there is something to do. A new Addon takes three.
-const ROUNDS: usize = 8;
+/// How often one reconcile reads the objects and plans again. A new Addon takes three passes.
+const MAX_PASSES: usize = 8;
 
-/// Provides what Addons need.
-pub struct Addons {
+/// Creates and repairs the objects of Addons.
+pub struct AddonReconciler {
     client: Client,
     clock: Arc<dyn Clock>,
     mirror: MirrorTimeouts,
 }
 
-/// Why an Addon could not be brought to where it should be.
+/// Why an Addon or AddonOperator could not be reconciled.
 #[derive(Debug, thiserror::Error)]
 pub enum AddonError {
-    /// The API server did not answer as it should.
-    #[error("{doing}: {source}")]
+    /// A request failed.
+    #[error("{operation}: {source}")]
     Api {
-        /// What was tried.
-        doing: String,
-        /// How it failed.
+        /// What was attempted, on which object.
+        operation: String,
+        /// The error of the request.
         source: Box<kube::Error>,
     },
-    /// The API server refused what the Addon needs; its status says so.
-    #[error("the API server refuses what is needed: {0}")]
-    Refused(String),
-    /// Somebody undoes or changes what is written, as fast as it is written.
-    #[error("there is no end to what is to be done")]
-    Unsettled,
-    /// The status has no form on the wire.
-    #[error("the status cannot be written: {0}")]
+    /// The API server rejected a write; the status of the Addon has the details.
+    #[error("the API server rejected a write: {0}")]
+    Rejected(String),
+    /// The plan is still not empty after the last pass, because another client keeps changing the objects.
+    #[error(
+        "the objects of the Addon still change after {MAX_PASSES} passes; check which other client writes them"
+    )]
+    NotConverged,
+    /// The status could not be serialized.
+    #[error("the status cannot be serialized: {0}")]
     Status(#[from] serde_json::Error),
 }
 
@@ -61,123 +63,141 @@ impl ReconcileError for AddonError {
     fn label(&self) -> &'static str {
         match self {
             Self::Api { .. } => "api",
-            Self::Refused(_) => "refused",
-            Self::Unsettled => "unsettled",
+            Self::Rejected(_) => "refused",
+            Self::NotConverged => "unsettled",
             Self::Status(_) => "status",
         }
     }
 }
 
-impl Reconciler for Addons {
-    type Object = Loose<Addon>;
+impl Reconciler for AddonReconciler {
+    type Object = LenientObject<Addon>;
     type Error = AddonError;
     const NAME: &'static str = "addon-controller";
 
-    fn watch(&self, controller: Controller<Loose<Addon>>) -> Controller<Loose<Addon>> {
+    fn watch(&self, controller: Controller<LenientObject<Addon>>) -> Controller<LenientObject<Addon>> {
         let addons = controller.store();
         controller
-            .reconcile_on(concerned(self.events::<Loose<AddonInstance>>(), addons.clone(), self.mirror))
-            .reconcile_on(concerned(self.events::<Loose<AddonOperator>>(), addons.clone(), self.mirror))
-            .reconcile_on(concerned(self.events::<PartialObjectMeta<Namespace>>(), addons, self.mirror))
+            .reconcile_on(affected_addons(
+                self.events::<LenientObject<AddonInstance>>(),
+                addons.clone(),
+                self.mirror,
+            ))
+            .reconcile_on(affected_addons(
+                self.events::<LenientObject<AddonOperator>>(),
+                addons.clone(),
+                self.mirror,
+            ))
+            .reconcile_on(affected_addons(self.events::<PartialObjectMeta<Namespace>>(), addons, self.mirror))
     }
 
-    async fn reconcile(&self, addon: Arc<Loose<Addon>>) -> Result<Next, AddonError> {
+    async fn reconcile(&self, addon: Arc<LenientObject<Addon>>) -> Result<Next, AddonError> {
         let name = addon.name_any();
-        let mut refused = Refusals::new();
-        let mut known = Some(addon);
-        for _ in 0..ROUNDS {
-            let addon = match known.take() {
+        let mut rejections = Rejections::new();
+        let mut cached = Some(addon);
+        for _ in 0..MAX_PASSES {
+            let addon = match cached.take() {
                 Some(addon) => addon,
-                None => match self.read(&self.all::<Loose<Addon>>(), &name).await? {
+                None => match self.read(&self.all::<LenientObject<Addon>>(), &name).await? {
                     Some(addon) => Arc::new(addon),
                     None => return Ok(Next::OnChange),
                 },
             };
-            let Plan { steps, status, next } = self.plan(&addon, &refused).await?;
+            let Plan { steps, status, next } = self.plan(&addon, &rejections).await?;
             if !steps.is_empty() {
-                self.carry_out(&name, steps, &mut refused).await?;
-            } else if self.report(&addon, &status).await? == Written::Yes {
-                return refused
+                self.execute(&name, steps, &mut rejections).await?;
+            } else if self.write_status(&addon, &status).await? == WriteResult::Written {
+                return rejections
                     .into_values()
                     .next()
-                    .map_or(Ok(next), |words| Err(AddonError::Refused(words)));
+                    .map_or(Ok(next), |message| Err(AddonError::Rejected(message)));
             }
         }
-        Err(AddonError::Unsettled)
+        Err(AddonError::NotConverged)
     }
 }
 
-/// Whether something could be written.
+/// The result of writing a status.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Written {
-    Yes,
-    /// It has changed since it was read.
+enum WriteResult {
+    /// It was written, or did not differ.
+    Written,
+    /// The object has changed since it was read.
     Conflict,
 }
 
-impl Addons {
-    /// For the cluster of a context.
+impl AddonReconciler {
+    /// A reconciler for the cluster of a context.
     pub fn new(context: &Context, mirror: MirrorTimeouts) -> Self {
         Self { client: context.client.clone(), clock: context.clock.clone(), mirror }
     }
 
-    async fn plan(&self, addon: &Loose<Addon>, refused: &Refusals) -> Result<Plan, AddonError> {
-        let subject = Subject::of(addon);
-        let operator = self.read(&self.all::<Loose<AddonOperator>>(), OPERATOR).await?;
+    async fn plan(&self, addon: &LenientObject<Addon>, rejections: &Rejections) -> Result<Plan, AddonError> {
+        let object = AddonObject::read(addon);
+        let operator = self.read(&self.all::<LenientObject<AddonOperator>>(), OPERATOR_NAME).await?;
         let mut observed = Observed {
-            subject: &subject,
-            all_paused: operator.is_some_and(|operator| pauses(&operator)),
+            addon: &object,
+            all_paused: operator.is_some_and(|operator| pauses_all_addons(&operator)),
             namespaces: BTreeMap::new(),
             instance: None,
-            refused,
+            rejections,
             mirror: self.mirror,
             now: self.clock.now(),
         };
         let namespaces = self.all::<PartialObjectMeta<Namespace>>();
-        for name in subject.namespaces().filter(|name| !name.is_empty()) {
+        for name in object.namespaces().filter(|name| !name.is_empty()) {
             let found = self.read(&namespaces, name).await?;
             observed.namespaces.extend(found.map(|found| (name.to_owned(), found.metadata)));
         }
-        if let Some(target) = subject.target() {
-            let found = self.read(&self.instances(target), INSTANCE).await?;
-            observed.instance = found.as_ref().map(Instance::of);
+        if let Some(target) = object.target_namespace() {
+            let found = self.read(&self.instances(target), INSTANCE_NAME).await?;
+            observed.instance = found.as_ref().map(InstanceObject::read);
         }
         Ok(decide(&observed))
     }
 
-    /// Writes the status where it says something new.
-    async fn report(&self, addon: &Loose<Addon>, status: &Status) -> Result<Written, AddonError> {
-        if Subject::of(addon).status == *status {
-            return Ok(Written::Yes);
+    /// Writes the status if it differs.
+    async fn write_status(
+        &self,
+        addon: &LenientObject<Addon>,
+        status: &Status,
+    ) -> Result<WriteResult, AddonError> {
+        if AddonObject::read(addon).status == *status {
+            return Ok(WriteResult::Written);
         }
-        let (name, wanted) = (addon.name_any(), addon.with_status(serde_json::to_value(status)?));
-        let written = self.all::<Loose<Addon>>().replace_status(&name, &PostParams::default(), &wanted).await;
+        let (name, desired) = (addon.name_any(), addon.with_status(serde_json::to_value(status)?));
+        let written =
+            self.all::<LenientObject<Addon>>().replace_status(&name, &PostParams::default(), &desired).await;
         match written {
-            Ok(_) => Ok(Written::Yes),
-            Err(error) if is_outdated(&error) => Ok(Written::Conflict),
-            Err(error) => Err(failed(format!("writing the status of Addon {name}"), error)),
+            Ok(_) => Ok(WriteResult::Written),
+            Err(error) if is_outdated(&error) => Ok(WriteResult::Conflict),
+            Err(error) => Err(api_error(format!("cannot write the status of Addon {name}"), error)),
         }
     }
 
-    async fn carry_out(
+    async fn execute(
         &self,
         name: &str,
         steps: Vec<Step>,
-        refused: &mut Refusals,
+        rejections: &mut Rejections,
     ) -> Result<(), AddonError> {
-        for Step { piece, change } in steps {
-            let written = match &piece {
-                Piece::Addon => write(&self.all::<Loose<Addon>>(), name, &change).await,
-                Piece::Namespace(name) => write(&self.all::<Namespace>(), name, &change).await,
-                Piece::Instance { namespace } => write(&self.instances(namespace), INSTANCE, &change).await,
+        for Step { object, change } in steps {
+            let written = match &object {
+                ManagedObject::Addon => write(&self.all::<LenientObject<Addon>>(), name, &change).await,
+                ManagedObject::Namespace(name) => write(&self.all::<Namespace>(), name, &change).await,
+                ManagedObject::Instance { namespace } => {
+                    write(&self.instances(namespace), INSTANCE_NAME, &change).await
+                }
             };
             match written {
                 Ok(()) => {}
-                // What is there now is read in the next round.
-                Err(error) if is_outdated(&error) && !is_nowhere(&change, &error) => {}
-                Err(error) => match refusal(&error) {
-                    Some(words) if piece != Piece::Addon => drop(refused.insert(piece, words)),
-                    _ => return Err(failed(format!("writing {}", described(&piece, name)), error)),
+                // The next pass reads the current state.
+                Err(error) if is_outdated(&error) && !is_missing_parent(&change, &error) => {}
+                Err(error) => match rejection_message(&error) {
+                    Some(message) if object != ManagedObject::Addon => {
+                        rejections.insert(object, message);
+                    }
+                    _ => return Err(api_error(format!("cannot write {}", describe(&object, name)), error)),
                 },
             }
         }
@@ -188,14 +208,16 @@ impl Addons {
     where
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
-        api.get_opt(name).await.map_err(|error| failed(format!("reading {} {name}", K::kind(&())), error))
+        api.get_opt(name)
+            .await
+            .map_err(|error| api_error(format!("cannot read {} {name}", K::kind(&())), error))
     }
 
     fn all<K: Resource<DynamicType = ()>>(&self) -> Api<K> {
         Api::all(self.client.clone())
     }
 
-    fn instances(&self, namespace: &str) -> Api<Loose<AddonInstance>> {
+    fn instances(&self, namespace: &str) -> Api<LenientObject<AddonInstance>> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
@@ -222,18 +244,18 @@ where
     }
 }
 
-/// Whether something was written for a state that has passed: it has changed, come or gone since.
+/// Whether a write failed because the object has been changed, created or deleted since it was read.
 pub(super) fn is_outdated(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists() || status.is_not_found())
 }
 
-/// Whether there is no place for what was to be created: its namespace has gone, or nobody serves its kind.
-fn is_nowhere(change: &Change, error: &kube::Error) -> bool {
+/// Whether an object could not be created because its namespace or its CRD does not exist.
+fn is_missing_parent(change: &Change, error: &kube::Error) -> bool {
     matches!((change, error), (Change::Create(_), kube::Error::Api(status)) if status.code == 404)
 }
 
-/// The words of the API server, where it refuses what was asked rather than fails.
-fn refusal(error: &kube::Error) -> Option<String> {
+/// The message of the API server, if it rejected the request; `None` for other failures.
+fn rejection_message(error: &kube::Error) -> Option<String> {
     match error {
         kube::Error::Api(status) if matches!(status.code, 400 | 403 | 404 | 422) => {
             Some(status.message.clone())
@@ -242,14 +264,14 @@ fn refusal(error: &kube::Error) -> Option<String> {
     }
 }
 
-fn described(piece: &Piece, addon: &str) -> String {
-    match piece {
-        Piece::Addon => format!("Addon {addon}"),
-        Piece::Namespace(name) => format!("namespace {name}"),
-        Piece::Instance { namespace } => format!("AddonInstance {namespace}/{INSTANCE}"),
+fn describe(object: &ManagedObject, addon: &str) -> String {
+    match object {
+        ManagedObject::Addon => format!("Addon {addon}"),
+        ManagedObject::Namespace(name) => format!("namespace {name}"),
+        ManagedObject::Instance { namespace } => format!("AddonInstance {namespace}/{INSTANCE_NAME}"),
     }
 }
 
-pub(super) fn failed(doing: String, source: kube::Error) -> AddonError {
-    AddonError::Api { doing, source: Box::new(source) }
+pub(super) fn api_error(operation: String, source: kube::Error) -> AddonError {
+    AddonError::Api { operation, source: Box::new(source) }
 }

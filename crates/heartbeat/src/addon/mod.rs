@@ -1,16 +1,16 @@
-//! Provides what every `Addon` needs: its namespaces and its `AddonInstance`; and carries the hand-shakes on
-//! installation and deletion between the Addon and the add-on. It does not install anything, and it does not judge
-//! heartbeats.
+//! The Addon controller: creates the namespaces and the `AddonInstance` of every `Addon`, and exchanges the
+//! acknowledgements of installation and deletion between the Addon and the add-on. It does not install the add-on, and it
+//! does not check heartbeats.
 //!
-//! `decide` is pure: from what was read to what is to be written. `controller` reads and writes; `changes` keeps it
-//! from looking at an Addon at every heartbeat.
+//! `decide` computes from the objects that were read what must be written; it is pure. `controller` makes the requests.
+//! `changes` filters watch events, so that a heartbeat does not cause a reconcile.
 
 mod changes;
 mod controller;
 mod decide;
+mod object;
 mod operator;
-mod subject;
 
-pub use controller::{AddonError, Addons};
+pub use controller::{AddonError, AddonReconciler};
 pub use decide::MirrorTimeouts;
-pub use operator::Operators;
+pub use operator::AddonOperatorReconciler;

@@ -1,5 +1,5 @@
-//! What the checker says of an instance, from how its beat is judged and what `Healthy` says so far: questions 1 to 4, 13
-//! and 18 of the specification. Pure.
+//! Decides what the checker writes to the condition `Healthy` of an AddonInstance (questions 1 to 4, 13 and 18 of the
+//! specification). It is pure: `index` tracks heartbeats, `reconcile` makes the requests.
 
 use bellwether_conditions::freshness::Judgement;
 use bellwether_conditions::{Desired, Reason, Status};
@@ -7,97 +7,107 @@ use bellwether_conditions::{Desired, Reason, Status};
 use crate::vocabulary::instance::HEALTHY;
 use crate::vocabulary::reasons::{HEARTBEAT_TIMEOUT, PENDING_FIRST_HEARTBEAT, RECEIVING_HEARTBEATS};
 
-/// What the checker may say in `Healthy`.
+/// The reasons that the checker writes to `Healthy`; each has a fixed status and message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Verdict {
-    /// The add-on was silent for too long.
-    TimedOut,
-    /// The add-on beats, and nobody says more.
-    Receiving,
-    /// The add-on has never beaten.
-    Pending,
+pub(crate) enum CheckerReason {
+    /// No heartbeat arrived before the threshold passed.
+    HeartbeatTimeout,
+    /// Heartbeats arrive, and the add-on does not report its health itself.
+    ReceivingHeartbeats,
+    /// The add-on has not sent a heartbeat yet.
+    PendingFirstHeartbeat,
 }
 
-impl Verdict {
-    const ALL: [Verdict; 3] = [Verdict::TimedOut, Verdict::Receiving, Verdict::Pending];
+impl CheckerReason {
+    const ALL: [CheckerReason; 3] = [
+        CheckerReason::HeartbeatTimeout,
+        CheckerReason::ReceivingHeartbeats,
+        CheckerReason::PendingFirstHeartbeat,
+    ];
 
     fn status(self) -> Status {
         match self {
-            Verdict::TimedOut | Verdict::Pending => Status::Unknown,
-            Verdict::Receiving => Status::True,
+            CheckerReason::HeartbeatTimeout | CheckerReason::PendingFirstHeartbeat => Status::Unknown,
+            CheckerReason::ReceivingHeartbeats => Status::True,
         }
     }
 
     fn reason(self) -> Reason {
         match self {
-            Verdict::TimedOut => HEARTBEAT_TIMEOUT,
-            Verdict::Receiving => RECEIVING_HEARTBEATS,
-            Verdict::Pending => PENDING_FIRST_HEARTBEAT,
+            CheckerReason::HeartbeatTimeout => HEARTBEAT_TIMEOUT,
+            CheckerReason::ReceivingHeartbeats => RECEIVING_HEARTBEATS,
+            CheckerReason::PendingFirstHeartbeat => PENDING_FIRST_HEARTBEAT,
         }
     }
 
     fn message(self) -> &'static str {
         match self {
-            Verdict::TimedOut => "Addon failed to send heartbeat.",
-            Verdict::Receiving => "Heartbeat received within threshold.",
-            Verdict::Pending => "Waiting for first heartbeat.",
+            CheckerReason::HeartbeatTimeout => "Addon failed to send heartbeat.",
+            CheckerReason::ReceivingHeartbeats => "Heartbeat received within threshold.",
+            CheckerReason::PendingFirstHeartbeat => "Waiting for first heartbeat.",
         }
     }
 
-    /// The condition that says so.
+    /// The condition `Healthy` with this reason.
     pub(crate) fn condition(self) -> Desired {
         Desired::new(HEALTHY, self.status(), self.reason(), self.message())
     }
 }
 
-/// What `Healthy` says.
+/// The current condition `Healthy` of an instance, by its writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Spoken {
-    /// There is no such condition.
-    Nothing,
-    /// What the checker would say.
-    Verdict(Verdict),
-    /// A reason of the checker's with a status that does not go with it: nobody's word.
-    Garbled,
-    /// What the add-on says of itself.
-    Own,
+pub(crate) enum HealthyCondition {
+    Absent,
+    /// It has the status and the reason of a condition that the checker writes.
+    FromChecker(CheckerReason),
+    /// It has a reason of the checker with a status that does not belong to it. The checker overwrites it.
+    Inconsistent,
+    /// The add-on reports its own health.
+    FromAddon,
 }
 
-impl Spoken {
-    /// Reads a status and a reason.
-    pub(crate) fn of(status: &str, reason: &str) -> Self {
-        match Verdict::ALL.into_iter().find(|verdict| verdict.reason().as_str() == reason) {
-            Some(verdict) if verdict.status().as_str() == status => Spoken::Verdict(verdict),
-            Some(_) => Spoken::Garbled,
-            None => Spoken::Own,
+impl HealthyCondition {
+    pub(crate) fn classify(status: &str, reason: &str) -> Self {
+        match CheckerReason::ALL.into_iter().find(|known| known.reason().as_str() == reason) {
+            Some(known) if known.status().as_str() == status => HealthyCondition::FromChecker(known),
+            Some(_) => HealthyCondition::Inconsistent,
+            None => HealthyCondition::FromAddon,
         }
     }
 }
 
-/// Whether an instance that has never beaten is spoken of.
+/// What the checker does with an instance that has not sent a heartbeat yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NeverBeaten {
-    /// It is left alone: its add-on may not know of heartbeats at all.
+pub enum PendingPolicy {
+    /// Leave its status unchanged: the add-on may not support heartbeats.
     #[default]
-    Silent,
-    /// It is said to be awaited.
-    Reported,
+    Ignore,
+    /// Report `PendingFirstHeartbeat`.
+    Report,
 }
 
-/// What to write, if anything. What already stands is not written again, whatever its message.
-pub(crate) fn verdict(judgement: Judgement, spoken: Spoken, never: NeverBeaten) -> Option<Verdict> {
-    let wanted = match (judgement, spoken) {
-        (Judgement::Stale { .. }, _) => Verdict::TimedOut,
-        // Its own word stands while it beats, be it good or bad.
-        (Judgement::Fresh { .. }, Spoken::Own) => return None,
-        (Judgement::Fresh { .. }, Spoken::Nothing | Spoken::Verdict(_) | Spoken::Garbled) => {
-            Verdict::Receiving
+/// Returns the reason to write, or `None` if nothing has to be written. A condition that already has the right status and
+/// reason is not written again, even if its message differs.
+pub(crate) fn decide_reason(
+    judgement: Judgement,
+    current: HealthyCondition,
+    pending_policy: PendingPolicy,
+) -> Option<CheckerReason> {
+    let desired = match (judgement, current) {
+        (Judgement::Stale { .. }, _) => CheckerReason::HeartbeatTimeout,
+        // While heartbeats arrive, the add-on's own report stays, whatever its status.
+        (Judgement::Fresh { .. }, HealthyCondition::FromAddon) => return None,
+        (
+            Judgement::Fresh { .. },
+            HealthyCondition::Absent | HealthyCondition::FromChecker(_) | HealthyCondition::Inconsistent,
+        ) => CheckerReason::ReceivingHeartbeats,
+        (Judgement::Never, HealthyCondition::Absent) if pending_policy == PendingPolicy::Report => {
+            CheckerReason::PendingFirstHeartbeat
         }
-        // Also after a stamp was taken away: nothing is judged, and nothing is cleared.
-        (Judgement::Never, Spoken::Nothing) if never == NeverBeaten::Reported => Verdict::Pending,
+        // If lastHeartbeatTime was removed, the existing condition stays as it is.
         (Judgement::Never, _) => return None,
     };
-    (spoken != Spoken::Verdict(wanted)).then_some(wanted)
+    (current != HealthyCondition::FromChecker(desired)).then_some(desired)
 }
 
 #[cfg(test)]
@@ -112,45 +122,48 @@ mod tests {
     const NEVER: Judgement = Judgement::Never;
 
     #[test]
-    fn every_case_has_its_verdict() {
-        use NeverBeaten::{Reported, Silent};
-        use Spoken::{Garbled, Nothing, Own, Verdict as Said};
-        use Verdict::{Pending, Receiving, TimedOut};
+    fn reason_follows_from_freshness_and_current_condition() {
+        use CheckerReason::{HeartbeatTimeout, PendingFirstHeartbeat, ReceivingHeartbeats};
+        use HealthyCondition::{Absent, FromAddon, FromChecker, Inconsistent};
+        use PendingPolicy::{Ignore, Report};
 
-        // How the beat is judged, what Healthy says, and what is written: silent by default, and with pending reported.
-        let rows: [(Judgement, Spoken, Option<Verdict>, Option<Verdict>); 18] = [
-            (FRESH, Nothing, Some(Receiving), Some(Receiving)),
-            (FRESH, Said(Receiving), None, None),
-            (FRESH, Said(TimedOut), Some(Receiving), Some(Receiving)),
-            (FRESH, Said(Pending), Some(Receiving), Some(Receiving)),
-            (FRESH, Garbled, Some(Receiving), Some(Receiving)),
-            (FRESH, Own, None, None),
-            (STALE, Nothing, Some(TimedOut), Some(TimedOut)),
-            (STALE, Said(Receiving), Some(TimedOut), Some(TimedOut)),
-            (STALE, Said(TimedOut), None, None),
-            (STALE, Said(Pending), Some(TimedOut), Some(TimedOut)),
-            (STALE, Garbled, Some(TimedOut), Some(TimedOut)),
-            (STALE, Own, Some(TimedOut), Some(TimedOut)),
-            (NEVER, Nothing, None, Some(Pending)),
-            (NEVER, Said(Receiving), None, None),
-            (NEVER, Said(TimedOut), None, None),
-            (NEVER, Said(Pending), None, None),
-            (NEVER, Garbled, None, None),
-            (NEVER, Own, None, None),
+        // The freshness, the current condition, and the reason to write: with PendingPolicy::Ignore, and with Report.
+        let rows: [(Judgement, HealthyCondition, Option<CheckerReason>, Option<CheckerReason>); 18] = [
+            (FRESH, Absent, Some(ReceivingHeartbeats), Some(ReceivingHeartbeats)),
+            (FRESH, FromChecker(ReceivingHeartbeats), None, None),
+            (FRESH, FromChecker(HeartbeatTimeout), Some(ReceivingHeartbeats), Some(ReceivingHeartbeats)),
+            (FRESH, FromChecker(PendingFirstHeartbeat), Some(ReceivingHeartbeats), Some(ReceivingHeartbeats)),
+            (FRESH, Inconsistent, Some(ReceivingHeartbeats), Some(ReceivingHeartbeats)),
+            (FRESH, FromAddon, None, None),
+            (STALE, Absent, Some(HeartbeatTimeout), Some(HeartbeatTimeout)),
+            (STALE, FromChecker(ReceivingHeartbeats), Some(HeartbeatTimeout), Some(HeartbeatTimeout)),
+            (STALE, FromChecker(HeartbeatTimeout), None, None),
+            (STALE, FromChecker(PendingFirstHeartbeat), Some(HeartbeatTimeout), Some(HeartbeatTimeout)),
+            (STALE, Inconsistent, Some(HeartbeatTimeout), Some(HeartbeatTimeout)),
+            (STALE, FromAddon, Some(HeartbeatTimeout), Some(HeartbeatTimeout)),
+            (NEVER, Absent, None, Some(PendingFirstHeartbeat)),
+            (NEVER, FromChecker(ReceivingHeartbeats), None, None),
+            (NEVER, FromChecker(HeartbeatTimeout), None, None),
+            (NEVER, FromChecker(PendingFirstHeartbeat), None, None),
+            (NEVER, Inconsistent, None, None),
+            (NEVER, FromAddon, None, None),
         ];
-        for (judgement, spoken, silent, reported) in rows {
-            assert_eq!(verdict(judgement, spoken, Silent), silent, "{judgement:?}, {spoken:?}");
-            assert_eq!(verdict(judgement, spoken, Reported), reported, "{judgement:?}, {spoken:?}");
+        for (judgement, current, ignored, reported) in rows {
+            assert_eq!(decide_reason(judgement, current, Ignore), ignored, "{judgement:?}, {current:?}");
+            assert_eq!(decide_reason(judgement, current, Report), reported, "{judgement:?}, {current:?}");
         }
     }
 
     #[test]
-    fn what_is_written_is_not_written_again() {
+    fn written_condition_is_not_written_again() {
         for judgement in [FRESH, STALE, NEVER] {
-            for spoken in [Spoken::Nothing, Spoken::Garbled, Spoken::Own] {
-                for never in [NeverBeaten::Silent, NeverBeaten::Reported] {
-                    if let Some(written) = verdict(judgement, spoken, never) {
-                        assert_eq!(verdict(judgement, Spoken::Verdict(written), never), None);
+            for current in
+                [HealthyCondition::Absent, HealthyCondition::Inconsistent, HealthyCondition::FromAddon]
+            {
+                for policy in [PendingPolicy::Ignore, PendingPolicy::Report] {
+                    if let Some(written) = decide_reason(judgement, current, policy) {
+                        let current = HealthyCondition::FromChecker(written);
+                        assert_eq!(decide_reason(judgement, current, policy), None);
                     }
                 }
             }
@@ -158,19 +171,21 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_read_by_status_and_reason() {
+    fn condition_is_classified_by_status_and_reason() {
+        use HealthyCondition::{FromAddon, FromChecker, Inconsistent};
+
         let rows = [
-            ("Unknown", "HeartbeatTimeout", Spoken::Verdict(Verdict::TimedOut)),
-            ("True", "ReceivingHeartbeats", Spoken::Verdict(Verdict::Receiving)),
-            ("Unknown", "PendingFirstHeartbeat", Spoken::Verdict(Verdict::Pending)),
-            ("False", "HeartbeatTimeout", Spoken::Garbled),
-            ("Unknown", "ReceivingHeartbeats", Spoken::Garbled),
-            ("True", "ComponentsUp", Spoken::Own),
-            ("False", "ComponentDown", Spoken::Own),
-            ("Unknown", "", Spoken::Own),
+            ("Unknown", "HeartbeatTimeout", FromChecker(CheckerReason::HeartbeatTimeout)),
+            ("True", "ReceivingHeartbeats", FromChecker(CheckerReason::ReceivingHeartbeats)),
+            ("Unknown", "PendingFirstHeartbeat", FromChecker(CheckerReason::PendingFirstHeartbeat)),
+            ("False", "HeartbeatTimeout", Inconsistent),
+            ("Unknown", "ReceivingHeartbeats", Inconsistent),
+            ("True", "ComponentsUp", FromAddon),
+            ("False", "ComponentDown", FromAddon),
+            ("Unknown", "", FromAddon),
         ];
-        for (status, reason, wanted) in rows {
-            assert_eq!(Spoken::of(status, reason), wanted, "{status}/{reason}");
+        for (status, reason, expected) in rows {
+            assert_eq!(HealthyCondition::classify(status, reason), expected, "{status}/{reason}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the checker knows of every AddonInstance: a few words each, in memory, rebuilt from a list after a restart. It
-//! decides which instances need a reconcile and when they become stale. It makes no requests.
+//! The index of AddonInstances: a few fields of each in memory, rebuilt from a list after a restart. It determines which
+//! instances need a reconcile and when they become stale. It makes no requests.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use tokio::time::Instant;
 
-use super::decide::{NeverBeaten, Spoken, Verdict, verdict};
+use super::decide::{CheckerReason, HealthyCondition, PendingPolicy, decide_reason};
 use super::instance::Instance;
 use super::metrics::CheckerMetrics;
 
@@ -23,12 +23,15 @@ pub struct Settings {
     /// After how many periods without a heartbeat an instance is stale.
     pub timeout_multiplier: NonZeroU32,
     /// Whether instances that never had a heartbeat are marked as pending.
-    pub never_beaten: NeverBeaten,
+    pub pending_policy: PendingPolicy,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { timeout_multiplier: NonZeroU32::MIN.saturating_add(2), never_beaten: NeverBeaten::default() }
+        Self {
+            timeout_multiplier: NonZeroU32::MIN.saturating_add(2),
+            pending_policy: PendingPolicy::default(),
+        }
     }
 }
 
@@ -60,25 +63,25 @@ impl State {
     }
 }
 
-/// What is known of one instance.
+/// The tracked fields of one instance.
 struct Tracked {
     uid: Box<str>,
     version: Option<u64>,
     generation: i64,
-    beat: Option<Beat>,
+    heartbeat: Option<Beat>,
     period: Duration,
     has_valid_period: bool,
     /// The last generation for which a Warning event about its invalid period was written.
     warned: Option<i64>,
-    spoken: Spoken,
+    healthy: HealthyCondition,
     state: State,
 }
 
 /// The result of judging an instance.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// What is to be written to `Healthy`.
-    pub(crate) verdict: Option<Verdict>,
+    /// The reason that must be written to `Healthy`, if any.
+    pub(crate) reason: Option<CheckerReason>,
     /// Since when the instance is stale, if it is.
     pub(crate) stale_since: Option<Timestamp>,
     /// When the result changes unless a heartbeat arrives.
@@ -91,7 +94,7 @@ pub(crate) struct Finding {
 
 impl Finding {
     fn needs_reconcile(&self) -> bool {
-        self.verdict.is_some() || self.warn_invalid_period
+        self.reason.is_some() || self.warn_invalid_period
     }
 }
 
@@ -126,7 +129,7 @@ impl Census {
     }
 }
 
-/// What is known of all instances.
+/// The index of all instances.
 pub(crate) struct Index {
     settings: Settings,
     clock: SteadyClock,
@@ -157,7 +160,7 @@ impl Index {
         match self.observe(&key, instance) {
             Some(finding) => self.schedule(key, &finding),
             None if instance.metadata.deletion_timestamp.is_some() => self.delete(&key),
-            // A newer version is known already.
+            // The index has a newer version already.
             None => {}
         }
     }
@@ -219,8 +222,8 @@ impl Index {
         }
     }
 
-    /// Takes in an instance as it is now. `None` where there is nothing to judge: it is being deleted, or a newer version is
-    /// known.
+    /// Updates the index with an instance. Returns `None` if there is nothing to judge: the instance is being deleted, or the
+    /// index has a newer version.
     pub(crate) fn observe(&mut self, key: &ObjectName, instance: &Instance) -> Option<Finding> {
         if instance.metadata.deletion_timestamp.is_some() {
             self.remove(key);
@@ -229,26 +232,26 @@ impl Index {
         let now = self.clock.now();
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
         let version = version(instance);
-        // Another object of the same name has nothing to do with the one before.
+        // An object with another UID is a new object with the same name; the state of the previous one does not apply.
         let before = self.tracked.get(key).filter(|before| *before.uid == *uid);
         if before.is_some_and(|before| version < before.version) {
             return None;
         }
-        let beat = instance.stamp().map(|stamp| match before {
-            // It had no heartbeat before: whatever the clock of the add-on says, this one arrived just now.
-            Some(Tracked { beat: None, .. }) => Beat::arrived(stamp, now),
-            before => Beat::observe(before.and_then(|before| before.beat), stamp, now),
+        let heartbeat = instance.last_heartbeat_time().map(|time| match before {
+            // The instance had no heartbeat before, so this one arrived just now, even if the add-on's clock is wrong.
+            Some(Tracked { heartbeat: None, .. }) => Beat::arrived(time, now),
+            before => Beat::observe(before.and_then(|before| before.heartbeat), time, now),
         });
         let period = instance.period();
         let mut tracked = Tracked {
             uid: uid.into(),
             version,
             generation: instance.generation(),
-            beat,
+            heartbeat,
             period: period.effective(),
-            has_valid_period: period.shortcoming().is_none(),
+            has_valid_period: period.validation_error().is_none(),
             warned: before.and_then(|before| before.warned),
-            spoken: instance.spoken(),
+            healthy: instance.healthy_condition(),
             state: before.map_or(State::Never, |before| before.state),
         };
         let finding = judge(&self.settings, &mut tracked, now);
@@ -258,13 +261,13 @@ impl Index {
         Some(finding)
     }
 
-    /// The resourceVersion that is known of an instance.
+    /// The resourceVersion of an instance in the index.
     pub(crate) fn version(&self, key: &ObjectName) -> Option<u64> {
         self.tracked.get(key)?.version
     }
 
-    /// Takes in an instance that was read when `known` was its known version. A read never returns an older version, unless
-    /// the server was restored from a backup; then what is known of the instance is forgotten.
+    /// Updates the index with an instance that was read when `known` was its version in the index. A read never returns an
+    /// older version, unless the server was restored from a backup; then the instance is removed from the index first.
     pub(crate) fn observe_read(
         &mut self,
         known: Option<u64>,
@@ -305,12 +308,12 @@ fn version(instance: &Instance) -> Option<u64> {
 
 fn judge(settings: &Settings, tracked: &mut Tracked, now: Timestamp) -> Finding {
     let freshness = Freshness::of_period(tracked.period, settings.timeout_multiplier.get());
-    let judgement = freshness.judge(tracked.beat.as_ref(), now);
+    let judgement = freshness.judge(tracked.heartbeat.as_ref(), now);
     let state = State::of(judgement);
     let recovered = tracked.state == State::Silent && state == State::Alive;
     tracked.state = state;
     Finding {
-        verdict: verdict(judgement, tracked.spoken, settings.never_beaten),
+        reason: decide_reason(judgement, tracked.healthy, settings.pending_policy),
         stale_since: match judgement {
             Judgement::Stale { since, .. } => Some(since),
             Judgement::Fresh { .. } | Judgement::Never => None,

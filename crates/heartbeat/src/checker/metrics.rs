@@ -29,7 +29,7 @@ struct HeartbeatGroup {
     invalid_periods: Family<Cluster, Gauge>,
     timeouts: Family<Cluster, Counter>,
     recoveries: Family<Cluster, Counter>,
-    lag: Family<Cluster, Histogram>,
+    detection_delay: Family<Cluster, Histogram>,
 }
 
 impl Group for HeartbeatGroup {
@@ -39,7 +39,7 @@ impl Group for HeartbeatGroup {
             invalid_periods: Family::default(),
             timeouts: Family::default(),
             recoveries: Family::default(),
-            lag: Family::new_with_constructor(|| {
+            detection_delay: Family::new_with_constructor(|| {
                 Histogram::new([0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0])
             }),
         };
@@ -65,9 +65,9 @@ impl Group for HeartbeatGroup {
             group.recoveries.clone(),
         );
         registry.register(
-            "judgement_lag_seconds",
+            "detection_delay_seconds",
             "Time from when an AddonInstance became silent until it was marked as silent",
-            group.lag.clone(),
+            group.detection_delay.clone(),
         );
         group
     }
@@ -79,7 +79,7 @@ pub(crate) struct CheckerMetrics {
     invalid_periods: Gauge,
     timeouts: Counter,
     recoveries: Counter,
-    lag: Histogram,
+    detection_delay: Histogram,
 }
 
 impl CheckerMetrics {
@@ -95,7 +95,7 @@ impl CheckerMetrics {
             invalid_periods: group.invalid_periods.get_or_create_owned(&label),
             timeouts: group.timeouts.get_or_create_owned(&label),
             recoveries: group.recoveries.get_or_create_owned(&label),
-            lag: group.lag.get_or_create_owned(&label),
+            detection_delay: group.detection_delay.get_or_create_owned(&label),
         }
     }
 
@@ -106,9 +106,9 @@ impl CheckerMetrics {
         self.invalid_periods.set(i64::try_from(census.invalid_periods).unwrap_or(i64::MAX));
     }
 
-    pub(crate) fn count_timeout(&self, lag: Duration) {
+    pub(crate) fn count_timeout(&self, detection_delay: Duration) {
         self.timeouts.inc();
-        self.lag.observe(lag.as_secs_f64());
+        self.detection_delay.observe(detection_delay.as_secs_f64());
     }
 
     pub(crate) fn count_recovery(&self) {

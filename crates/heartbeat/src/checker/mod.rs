@@ -1,8 +1,8 @@
 //! The heartbeat checker: marks an AddonInstance whose add-on stopped sending heartbeats, and clears the mark when they are
 //! back.
 //!
-//! `decide` holds what is written, `index` what is known of each instance and when it becomes stale; both are pure.
-//! `instance` reads and writes the object, `reconcile` makes the requests. While heartbeats arrive nothing is read or
+//! `decide` decides what is written, `index` tracks each instance and when it becomes stale; neither makes requests.
+//! `instance` reads the object and builds its new status, `reconcile` makes the requests. While heartbeats arrive nothing is read or
 //! written: a heartbeat moves a deadline in memory.
 
 mod decide;
@@ -18,7 +18,7 @@ use bellwether_runtime::{Context, Watch, Watches, run_indexed};
 use kube::Api;
 use parking_lot::Mutex;
 
-pub use decide::NeverBeaten;
+pub use decide::PendingPolicy;
 pub use index::Settings;
 
 use self::index::Index;

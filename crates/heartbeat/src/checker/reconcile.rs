@@ -1,5 +1,5 @@
-//! One reconcile of an AddonInstance: read it, judge it as it is now, write if that is still needed. The index only says
-//! that a reconcile is worth it; a heartbeat that arrived meanwhile is never overlooked.
+//! One reconcile of an AddonInstance: read it, judge it as it is now, write if that is still needed. The index only
+//! triggers reconciles: the decision uses the object that was just read, so that a heartbeat that arrived meanwhile counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use kube::{Api, Client, Resource as _};
 use parking_lot::Mutex;
 
 use super::NAME;
-use super::decide::Verdict;
+use super::decide::CheckerReason;
 use super::index::Index;
 use super::instance::Instance;
 use super::metrics::CheckerMetrics;
@@ -55,8 +55,8 @@ impl IndexedReconciler for Checker {
     type Error = CheckError;
     const NAME: &'static str = NAME;
     const CONCURRENCY: usize = 32;
-    /// No event says that the API is back, as a watch then resumes where it was; so the longest delay is how late silence
-    /// may be marked after an outage.
+    /// No event reports that the API server is back, because a watch resumes where it was. So the longest delay bounds how
+    /// late silence is marked after an outage.
     const RETRY: BackoffPolicy =
         BackoffPolicy { initial: Duration::from_millis(250), max: Duration::from_secs(10) };
 
@@ -89,9 +89,9 @@ impl IndexedReconciler for Checker {
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The instance says what it should.
+    /// The condition `Healthy` of the instance is up to date.
     Checked,
-    /// There is no such instance. The watch reports that too, and whether there is another of that name by now.
+    /// The instance does not exist. The watch reports its deletion too, and a new instance of the same name.
     Deleted,
 }
 
@@ -127,13 +127,13 @@ impl Checker {
             if finding.warn_invalid_period {
                 self.warn_invalid_period(key, &instance).await;
             }
-            let Some(verdict) = finding.verdict else { return Ok(Outcome::Checked) };
-            match self.write(&api, key, &instance, verdict).await {
+            let Some(reason) = finding.reason else { return Ok(Outcome::Checked) };
+            match self.write(&api, key, &instance, reason).await {
                 Ok(()) => {
-                    tracing::info!("{}: {key}: {}", self.cluster, verdict.condition().message);
+                    tracing::info!("{}: {key}: {}", self.cluster, reason.condition().message);
                     if let Some(since) = finding.stale_since {
-                        let lag = Duration::try_from(self.steady.now().duration_since(since));
-                        self.metrics.count_timeout(lag.unwrap_or_default());
+                        let delay = Duration::try_from(self.steady.now().duration_since(since));
+                        self.metrics.count_timeout(delay.unwrap_or_default());
                     }
                     return Ok(Outcome::Checked);
                 }
@@ -150,11 +150,11 @@ impl Checker {
         api: &Api<Instance>,
         key: &ObjectName,
         instance: &Instance,
-        verdict: Verdict,
+        reason: CheckerReason,
     ) -> Result<(), kube::Error> {
-        let wanted = instance.saying(verdict, self.clock.now());
-        let written = api.replace_status(&key.name, &PostParams::default(), &wanted).await?;
-        // Known at once, so that the event of this write finds nothing to do.
+        let desired = instance.with_reason(reason, self.clock.now());
+        let written = api.replace_status(&key.name, &PostParams::default(), &desired).await?;
+        // Update the index at once, so that the watch event of this write enqueues nothing.
         self.index.lock().observe(key, &written);
         Ok(())
     }
@@ -162,9 +162,9 @@ impl Checker {
     /// Writes a Warning event about an invalid period, once per generation. An event that cannot be written is not retried.
     async fn warn_invalid_period(&self, key: &ObjectName, instance: &Instance) {
         let period = instance.period();
-        let Some(shortcoming) = period.shortcoming() else { return };
+        let Some(invalid) = period.validation_error() else { return };
         self.index.lock().mark_warned(key, instance.generation());
-        let note = format!("{shortcoming}; heartbeats are expected every {:?}", period.effective());
+        let note = format!("{invalid}; heartbeats are expected every {:?}", period.effective());
         tracing::warn!("{}: {key}: {note}", self.cluster);
         let event = Event {
             type_: EventType::Warning,
@@ -174,7 +174,10 @@ impl Checker {
             secondary: None,
         };
         if let Err(error) = self.recorder.publish(&event, &instance.object_ref(&())).await {
-            tracing::debug!("{}: {key}: the event could not be written: {error}", self.cluster);
+            tracing::debug!(
+                "{}: {key}: cannot write the Warning event about the period: {error}",
+                self.cluster
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What a beat changes in the status of an instance. Pure, and on JSON as it was read: what others wrote, and how they
-//! wrote it, stays to the byte.
+//! Applies a heartbeat to the status of an AddonInstance. It edits the JSON that was read, so that fields of other writers
+//! stay byte for byte. It makes no requests.
 
 use bellwether_clock::whole_seconds;
 use bellwether_conditions::{Condition, ConditionSet, Desired, Outcome, TransitionKey, shorten};
@@ -7,14 +7,20 @@ use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-/// The longest message that the server takes.
-const LONGEST_MESSAGE: usize = 32_768;
-const SINCE: &str = "lastTransitionTime";
+/// The maximum length of a message in metav1.Condition, in bytes.
+const MAX_MESSAGE_BYTES: usize = 32_768;
+const LAST_TRANSITION_TIME: &str = "lastTransitionTime";
 
-/// Stamps the status of an object (everything but its metadata), and merges conditions into it.
-pub(super) fn beat(object: &mut Value, generation: Option<i64>, conditions: &[Desired], now: Timestamp) {
+/// Sets `lastHeartbeatTime` and `observedGeneration` in the status of an object, and merges conditions into it. The object
+/// is passed without its metadata.
+pub(super) fn apply_heartbeat(
+    object: &mut Value,
+    generation: Option<i64>,
+    conditions: &[Desired],
+    now: Timestamp,
+) {
     let Some(status) =
-        members(object).and_then(|object| members(object.entry("status").or_insert(Value::Null)))
+        as_object(object).and_then(|object| as_object(object.entry("status").or_insert(Value::Null)))
     else {
         return;
     };
@@ -32,45 +38,46 @@ pub(super) fn beat(object: &mut Value, generation: Option<i64>, conditions: &[De
     let Value::Array(list) = list else { return };
     for desired in last_of_each_type(conditions) {
         let observed_generation = generation.or(desired.observed_generation);
-        let message = shorten(&desired.message, LONGEST_MESSAGE);
+        let message = shorten(&desired.message, MAX_MESSAGE_BYTES);
         merge(list, Desired { observed_generation, message, ..desired.clone() }, now);
     }
 }
 
-/// The members of an object; what is none becomes an empty one.
-fn members(value: &mut Value) -> Option<&mut Map<String, Value>> {
+/// Returns the value as an object; a value of another type is replaced by an empty object.
+fn as_object(value: &mut Value) -> Option<&mut Map<String, Value>> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
     value.as_object_mut()
 }
 
-/// Saying two things of one type would be a transition with every beat; the later word counts.
+/// Two conditions of one type would cause a transition with every heartbeat, so only the last one is used.
 fn last_of_each_type(conditions: &[Desired]) -> impl Iterator<Item = &Desired> {
-    conditions.iter().enumerate().filter_map(|(place, desired)| {
-        let said_again = conditions.iter().skip(place + 1).any(|later| later.type_ == desired.type_);
-        (!said_again).then_some(desired)
+    conditions.iter().enumerate().filter_map(|(index, desired)| {
+        let is_repeated = conditions.iter().skip(index + 1).any(|later| later.type_ == desired.type_);
+        (!is_repeated).then_some(desired)
     })
 }
 
-/// Makes the one condition of this type say what is desired. One that already does is not touched.
+/// Sets the condition of this type, and removes duplicates of it. A condition that is already as desired is not touched.
 fn merge(list: &mut Vec<Value>, desired: Desired, now: Timestamp) {
     let type_ = desired.type_.clone();
     let is_of_type = |value: &Value| value.get("type").and_then(Value::as_str) == Some(type_.as_str());
-    let mut set = held(list.iter().filter(|value| is_of_type(value)), desired.observed_generation);
+    let mut set =
+        existing_conditions(list.iter().filter(|value| is_of_type(value)), desired.observed_generation);
     let outcome = set.upsert(desired, TransitionKey::Status, now);
-    let Some(Ok(Value::Object(mut wanted))) = set.get(&type_).map(serde_json::to_value) else { return };
+    let Some(Ok(Value::Object(mut updated))) = set.get(&type_).map(serde_json::to_value) else { return };
 
-    let twice = list.iter().filter(|value| is_of_type(value)).count() > 1;
+    let has_duplicates = list.iter().filter(|value| is_of_type(value)).count() > 1;
     match list.iter_mut().find(|value| is_of_type(value)) {
-        None => list.push(Value::Object(wanted)),
-        Some(_) if !outcome.changed() && !twice => {}
+        None => list.push(Value::Object(updated)),
+        Some(_) if !outcome.changed() && !has_duplicates => {}
         Some(found) => {
-            if outcome == Outcome::Updated && !twice {
-                wanted.remove(SINCE);
+            if outcome == Outcome::Updated && !has_duplicates {
+                updated.remove(LAST_TRANSITION_TIME);
             }
-            if let Some(found) = members(found) {
-                found.extend(wanted);
+            if let Some(found) = as_object(found) {
+                found.extend(updated);
             }
         }
     }
@@ -78,15 +85,17 @@ fn merge(list: &mut Vec<Value>, desired: Desired, now: Timestamp) {
     list.retain(|value| !is_of_type(value) || !std::mem::replace(&mut seen, true));
 }
 
-/// What is held, as far as it can be read.
-fn held<'a>(found: impl Iterator<Item = &'a Value>, generation: Option<i64>) -> ConditionSet {
-    // Nobody has seen a generation that is still to come: such a claim would silence the add-on.
+/// The existing conditions that can be parsed.
+fn existing_conditions<'a>(found: impl Iterator<Item = &'a Value>, generation: Option<i64>) -> ConditionSet {
+    // No writer can have observed a future generation. If it were kept, every condition of the add-on would be rejected as
+    // outdated.
     let is_possible = |observed: &i64| generation.is_none_or(|generation| *observed <= generation);
-    let mut held: Vec<Condition> = found.filter_map(|value| Condition::deserialize(value).ok()).collect();
-    for condition in &mut held {
+    let mut conditions: Vec<Condition> =
+        found.filter_map(|value| Condition::deserialize(value).ok()).collect();
+    for condition in &mut conditions {
         condition.observed_generation = condition.observed_generation.filter(is_possible);
     }
-    held.into()
+    conditions.into()
 }
 
 #[cfg(test)]
@@ -104,7 +113,7 @@ mod tests {
     }
 
     fn desired(type_: &str, status: Status, reason: &str) -> Desired {
-        Desired::new(ConditionType::as_read(type_), status, Reason::as_read(reason), "words")
+        Desired::new(ConditionType::as_read(type_), status, Reason::as_read(reason), "message")
     }
 
     fn up() -> Desired {
@@ -112,55 +121,55 @@ mod tests {
     }
 
     fn condition(type_: &str, status: &str, reason: &str, generation: i64, since: &str) -> Value {
-        json!({"type": type_, "status": status, "reason": reason, "message": "words",
+        json!({"type": type_, "status": status, "reason": reason, "message": "message",
                "observedGeneration": generation, "lastTransitionTime": since})
     }
 
-    /// The conditions after a beat at generation 3.
-    fn merged(conditions: Value, wishes: &[Desired]) -> Value {
+    /// The conditions after a heartbeat at generation 3.
+    fn merged(conditions: Value, desired: &[Desired]) -> Value {
         let mut object = json!({"status": {"conditions": conditions}});
-        beat(&mut object, Some(3), wishes, now());
+        apply_heartbeat(&mut object, Some(3), desired, now());
         object["status"]["conditions"].take()
     }
 
     #[test]
-    fn a_pulse_stamps_and_touches_nothing_else() {
+    fn heartbeat_without_conditions_changes_nothing_else() {
         let odd = json!([{"type": "Foreign", "lastTransitionTime": "2024-05-01T10:00:00.123456789+02:00", "extra": 1}]);
         let mut object = json!({"spec": {"a": 1}, "status": {"conditions": odd, "more": "kept"}});
-        beat(&mut object, Some(3), &[], now());
-        let wanted = json!({"spec": {"a": 1}, "status": {
+        apply_heartbeat(&mut object, Some(3), &[], now());
+        let expected = json!({"spec": {"a": 1}, "status": {
             "conditions": odd, "more": "kept", "lastHeartbeatTime": "2024-05-01T10:00:00Z", "observedGeneration": 3,
         }});
-        assert_eq!(object, wanted);
+        assert_eq!(object, expected);
     }
 
     #[test]
-    fn a_first_pulse_makes_the_status() {
+    fn first_heartbeat_creates_the_status() {
         for mut object in [json!({}), json!({"status": null}), json!({"status": {}}), Value::Null] {
-            beat(&mut object, None, &[], now());
+            apply_heartbeat(&mut object, None, &[], now());
             assert_eq!(object, json!({"status": {"lastHeartbeatTime": "2024-05-01T10:00:00Z"}}));
         }
     }
 
     #[test]
-    fn one_condition_of_each_type_says_what_is_desired() {
-        let (before, stamp, odd) =
+    fn conditions_are_merged_one_per_type() {
+        let (before, now, odd) =
             ("2024-01-01T00:00:00Z", "2024-05-01T10:00:00Z", "2024-01-01T01:00:00.5+01:00");
         let rows: [(&str, Value, Vec<Desired>, Value); 9] = [
             (
-                "none yet",
+                "no condition yet",
                 json!([]),
                 vec![up()],
-                json!([condition(HEALTHY, "True", "ComponentsUp", 3, stamp)]),
+                json!([condition(HEALTHY, "True", "ComponentsUp", 3, now)]),
             ),
             (
-                "the same again is left to the byte",
+                "an equal condition is left byte for byte",
                 json!([condition(HEALTHY, "True", "ComponentsUp", 3, odd)]),
                 vec![up()],
                 json!([condition(HEALTHY, "True", "ComponentsUp", 3, odd)]),
             ),
             (
-                "another reason or generation is no transition, and the odd time stays",
+                "another reason or generation is not a transition, and the format of the time stays",
                 json!([condition(HEALTHY, "True", "Else", 2, odd)]),
                 vec![up()],
                 json!([condition(HEALTHY, "True", "ComponentsUp", 3, odd)]),
@@ -169,10 +178,10 @@ mod tests {
                 "another status is a transition",
                 json!([condition(HEALTHY, "Unknown", "HeartbeatTimeout", 3, before)]),
                 vec![up()],
-                json!([condition(HEALTHY, "True", "ComponentsUp", 3, stamp)]),
+                json!([condition(HEALTHY, "True", "ComponentsUp", 3, now)]),
             ),
             (
-                "the condition keeps its place among those of others",
+                "the condition keeps its position in the list",
                 json!([
                     condition("A", "True", "R", 1, odd),
                     condition(HEALTHY, "False", "R", 1, before),
@@ -181,18 +190,18 @@ mod tests {
                 vec![up()],
                 json!([
                     condition("A", "True", "R", 1, odd),
-                    condition(HEALTHY, "True", "ComponentsUp", 3, stamp),
+                    condition(HEALTHY, "True", "ComponentsUp", 3, now),
                     condition("Z", "odd", "", 9, odd)
                 ]),
             ),
             (
-                "a type said twice: the later word counts",
+                "of two desired conditions of one type, the last is used",
                 json!([condition(HEALTHY, "True", "ComponentsUp", 3, before)]),
                 vec![desired(HEALTHY, Status::False, "Down"), up()],
                 json!([condition(HEALTHY, "True", "ComponentsUp", 3, before)]),
             ),
             (
-                "a type held twice becomes one",
+                "duplicates in the list become one condition",
                 json!([
                     condition(HEALTHY, "False", "R", 1, before),
                     condition("A", "True", "R", 1, odd),
@@ -205,28 +214,28 @@ mod tests {
                 ]),
             ),
             (
-                "a claim about a generation to come does not silence the add-on",
+                "an observedGeneration in the future does not block the add-on",
                 json!([condition(HEALTHY, "False", "R", 99, before)]),
                 vec![up()],
-                json!([condition(HEALTHY, "True", "ComponentsUp", 3, stamp)]),
+                json!([condition(HEALTHY, "True", "ComponentsUp", 3, now)]),
             ),
             (
-                "a list that is none",
+                "conditions that are not a list are replaced",
                 json!("odd"),
                 vec![up()],
-                json!([condition(HEALTHY, "True", "ComponentsUp", 3, stamp)]),
+                json!([condition(HEALTHY, "True", "ComponentsUp", 3, now)]),
             ),
         ];
-        for (sentence, before, wishes, wanted) in rows {
-            assert_eq!(merged(before, &wishes), wanted, "{sentence}");
+        for (name, before, desired, expected) in rows {
+            assert_eq!(merged(before, &desired), expected, "{name}");
         }
     }
 
     #[test]
-    fn a_message_is_cut_rather_than_refused() {
-        let wish = Desired { message: "\u{e4}".repeat(LONGEST_MESSAGE), ..up() };
-        let list = merged(json!([]), &[wish]);
+    fn long_message_is_shortened() {
+        let long = Desired { message: "\u{e4}".repeat(MAX_MESSAGE_BYTES), ..up() };
+        let list = merged(json!([]), &[long]);
         let message = list[0]["message"].as_str().unwrap();
-        assert!(message.len() <= LONGEST_MESSAGE && message.ends_with("..."), "{}", message.len());
+        assert!(message.len() <= MAX_MESSAGE_BYTES && message.ends_with("..."), "{}", message.len());
     }
 }

@@ -1,21 +1,21 @@
-//! What can go wrong with a beat, in words that say what to do about it.
+//! Errors of sending a heartbeat. Each message names the object, the cause, and what to do next.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::vocabulary::GROUP;
 
-/// What was tried.
+/// The request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
+pub enum Operation {
     /// Reading the instance.
     Read,
     /// Writing its status.
     Write,
 }
 
-impl Attempt {
-    fn right(self) -> &'static str {
+impl Operation {
+    fn required_permission(self) -> &'static str {
         match self {
             Self::Read => "get addoninstances",
             Self::Write => "update addoninstances/status",
@@ -23,7 +23,7 @@ impl Attempt {
     }
 }
 
-impl fmt::Display for Attempt {
+impl fmt::Display for Operation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Read => "read",
@@ -32,85 +32,87 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// Why a beat was not sent.
+/// Why a heartbeat was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// There is no such instance.
+    /// The instance does not exist.
     #[error(
-        "there is no AddonInstance {instance}: is the Addon installed, and is this its namespace and the instance's name?"
+        "AddonInstance {instance} does not exist: check that the Addon is installed, and that namespace and name are correct"
     )]
-    Missing {
+    NotFound {
         /// Namespace and name.
         instance: String,
     },
-    /// The cluster does not know the kind.
+    /// The CRD is not installed.
     #[error(
-        "cannot {attempt} AddonInstance {instance}: the cluster does not serve addoninstances.{GROUP}; \
-         `bellwether crds --install` installs its definition"
+        "cannot {operation} AddonInstance {instance}: the cluster does not serve addoninstances.{GROUP}; \
+         install the CRD with `bellwether crds --install`"
     )]
     NotServed {
-        /// What was tried.
-        attempt: Attempt,
+        /// The request that failed.
+        operation: Operation,
         /// Namespace and name.
         instance: String,
     },
-    /// The right is missing.
+    /// A permission is missing.
     #[error(
-        "not allowed to {attempt} AddonInstance {instance}: grant `{right}` ({GROUP}) in this namespace: {message}",
-        right = attempt.right()
+        "not allowed to {operation} AddonInstance {instance}: grant `{permission}` ({GROUP}) in its namespace: {message}",
+        permission = operation.required_permission()
     )]
     Forbidden {
-        /// What was tried.
-        attempt: Attempt,
+        /// The request that failed.
+        operation: Operation,
         /// Namespace and name.
         instance: String,
-        /// The server's words.
+        /// The message of the API server.
         message: String,
     },
-    /// Others wrote each time between reading and writing.
+    /// Every write conflicted with another writer.
     #[error(
-        "cannot write the status of AddonInstance {instance}: others wrote in between, {tries} times in a row"
+        "cannot write the status of AddonInstance {instance}: {attempts} attempts in a row conflicted with other writers"
     )]
-    Contended {
+    Conflict {
         /// Namespace and name.
         instance: String,
-        /// How often it was tried.
-        tries: u32,
+        /// The number of attempts.
+        attempts: u32,
     },
-    /// The server refused, for another reason.
-    #[error("cannot {attempt} AddonInstance {instance}: {message}")]
-    Refused {
-        /// What was tried.
-        attempt: Attempt,
+    /// The API server rejected the request for another reason.
+    #[error("cannot {operation} AddonInstance {instance}: {message}")]
+    Rejected {
+        /// The request that failed.
+        operation: Operation,
         /// Namespace and name.
         instance: String,
-        /// The code of the answer.
+        /// The HTTP status code.
         code: u16,
-        /// The server's words.
+        /// The message of the API server.
         message: String,
     },
-    /// There was no answer in time.
-    #[error("cannot {attempt} AddonInstance {instance}: no answer within {limit:?}; is the API server well?")]
-    Late {
-        /// What was tried.
-        attempt: Attempt,
+    /// The API server did not respond in time.
+    #[error(
+        "cannot {operation} AddonInstance {instance}: no response within {timeout:?}; check that the API server is healthy"
+    )]
+    TimedOut {
+        /// The request that failed.
+        operation: Operation,
         /// Namespace and name.
         instance: String,
-        /// How long it was waited for.
-        limit: Duration,
+        /// The timeout of the request.
+        timeout: Duration,
     },
-    /// There was no answer that could be read.
-    #[error("cannot {attempt} AddonInstance {instance}: no answer from the API server: {cause}")]
-    Unanswered {
-        /// What was tried.
-        attempt: Attempt,
+    /// There was no valid response: the connection failed, or the response could not be parsed.
+    #[error("cannot {operation} AddonInstance {instance}: no valid response from the API server: {cause}")]
+    NoResponse {
+        /// The request that failed.
+        operation: Operation,
         /// Namespace and name.
         instance: String,
-        /// What the connection says.
+        /// The error and its causes.
         cause: String,
     },
-    /// The reporter was stopped before.
-    #[error("the reporter of AddonInstance {instance} has stopped: start another one")]
+    /// The reporter has stopped.
+    #[error("the reporter of AddonInstance {instance} has stopped; start a new one")]
     Stopped {
         /// Namespace and name.
         instance: String,
@@ -118,34 +120,39 @@ pub enum Error {
 }
 
 impl Error {
-    /// What a failed request means to whoever sends beats.
-    pub(super) fn of_request(attempt: Attempt, instance: String, name: &str, error: kube::Error) -> Self {
+    /// Converts the error of a request for the instance `name`.
+    pub(super) fn from_request(
+        operation: Operation,
+        instance: String,
+        name: &str,
+        error: kube::Error,
+    ) -> Self {
         let status = match error {
             kube::Error::Api(status) => status,
-            error => return Self::Unanswered { attempt, instance, cause: with_causes(&error) },
+            error => return Self::NoResponse { operation, instance, cause: format_causes(&error) },
         };
-        let about_us = status.details.as_ref().is_some_and(|details| details.name == name);
+        let names_instance = status.details.as_ref().is_some_and(|details| details.name == name);
         match status.code {
-            404 if about_us => Self::Missing { instance },
-            404 => Self::NotServed { attempt, instance },
-            403 => Self::Forbidden { attempt, instance, message: status.message.clone() },
-            code => Self::Refused { attempt, instance, code, message: status.message.clone() },
+            404 if names_instance => Self::NotFound { instance },
+            404 => Self::NotServed { operation, instance },
+            403 => Self::Forbidden { operation, instance, message: status.message.clone() },
+            code => Self::Rejected { operation, instance, code, message: status.message.clone() },
         }
     }
 }
 
-/// An error and its causes in one line: the outer ones say little about a connection.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
+/// The error and its causes in one line. The outermost error alone does not say why a connection failed.
+fn format_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        let said = cause.to_string();
-        if !words.contains(&said) {
-            words = format!("{words}: {said}");
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
         next = cause.source();
     }
-    words
+    text
 }
 
 #[cfg(test)]
@@ -155,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(code: u16, name: &str) -> kube::Error {
+    fn rejected(code: u16, name: &str) -> kube::Error {
         let details = StatusDetails {
             name: name.into(),
             group: String::new(),
@@ -164,41 +171,46 @@ mod tests {
             causes: Vec::new(),
             retry_after_seconds: 0,
         };
-        let mut status = Status::failure("the server's words", "").with_code(code);
+        let mut status = Status::failure("the server's message", "").with_code(code);
         status.details = (!name.is_empty()).then_some(details);
         kube::Error::Api(status.boxed())
     }
 
     #[test]
-    fn an_error_says_what_was_tried_on_what_and_what_to_do() {
-        let rows: [(&str, Attempt, kube::Error, &[&str]); 5] = [
+    fn message_names_operation_object_and_remedy() {
+        let rows: [(&str, Operation, kube::Error, &[&str]); 5] = [
             (
-                "an instance that is not there",
-                Attempt::Read,
-                refused(404, "addon-instance"),
-                &["is the Addon installed"],
+                "missing instance",
+                Operation::Read,
+                rejected(404, "addon-instance"),
+                &["does not exist", "check that the Addon is installed"],
             ),
-            ("a kind that is not there", Attempt::Read, refused(404, ""), &["crds --install", "read"]),
-            ("no right to read", Attempt::Read, refused(403, "addon-instance"), &["`get addoninstances`"]),
+            ("missing CRD", Operation::Read, rejected(404, ""), &["crds --install", "read"]),
             (
-                "no right to write",
-                Attempt::Write,
-                refused(403, "x"),
-                &["`update addoninstances/status`", "the server's words"],
+                "no permission to read",
+                Operation::Read,
+                rejected(403, "addon-instance"),
+                &["`get addoninstances`"],
             ),
             (
-                "anything else",
-                Attempt::Write,
-                refused(422, "addon-instance"),
-                &["write the status of", "the server's words"],
+                "no permission to write",
+                Operation::Write,
+                rejected(403, "x"),
+                &["`update addoninstances/status`", "the server's message"],
+            ),
+            (
+                "another error",
+                Operation::Write,
+                rejected(422, "addon-instance"),
+                &["write the status of", "the server's message"],
             ),
         ];
-        for (sentence, attempt, error, wanted) in rows {
-            let words =
-                Error::of_request(attempt, "ns/addon-instance".into(), "addon-instance", error).to_string();
-            assert!(words.contains("ns/addon-instance"), "{sentence}: {words}");
-            for part in wanted {
-                assert!(words.contains(part), "{sentence}: {words}");
+        for (name, operation, error, expected) in rows {
+            let message = Error::from_request(operation, "ns/addon-instance".into(), "addon-instance", error)
+                .to_string();
+            assert!(message.contains("ns/addon-instance"), "{name}: {message}");
+            for part in expected {
+                assert!(message.contains(part), "{name}: {message}");
             }
         }
     }

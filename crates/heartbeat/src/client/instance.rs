@@ -1,4 +1,5 @@
-//! One AddonInstance, as its add-on sees it: read, stamped and written back. How often is not decided here.
+//! Sends one heartbeat to an AddonInstance: reads it, updates its status and writes it back. Repeating heartbeats is left to
+//! `reporter`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,22 +12,21 @@ use jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use serde_json::Value;
 
-use super::error::{Attempt, Error};
-use super::{edit, pace};
+use super::error::{Error, Operation};
+use super::{edit, timing};
 use crate::Period;
-use crate::vocabulary::INSTANCE;
+use crate::vocabulary::INSTANCE_NAME;
 
-/// The `AddonInstance` of an add-on, to be stamped.
+/// The `AddonInstance` of an add-on, to which it sends heartbeats.
 ///
-/// A beat is a GET and a PUT of `/status` with the resourceVersion that was read, tried again where somebody else wrote
-/// in between. So nothing that others write is lost, and the rights `get addoninstances` and `update
-/// addoninstances/status` suffice.
+/// A heartbeat is a GET and a PUT of `/status` with the resourceVersion that was read, retried after a conflict. So no write
+/// of another client is lost, and the permissions `get addoninstances` and `update addoninstances/status` suffice.
 ///
 /// ```no_run
 /// # async fn add_on(client: kube::Client) -> Result<(), bellwether_heartbeat::client::Error> {
 /// use bellwether_heartbeat::client::Instance;
 ///
-/// Instance::in_namespace(client, "reference-addon").pulse().await?;
+/// Instance::in_namespace(client, "reference-addon").send_heartbeat().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -38,101 +38,105 @@ pub struct Instance {
     clock: Arc<dyn Clock>,
 }
 
-/// A beat that arrived.
+/// A heartbeat that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// The stamp.
+pub struct SentHeartbeat {
+    /// Its `lastHeartbeatTime`.
     pub at: Timestamp,
-    /// How often the instance asks for beats.
+    /// The period of the instance.
     pub period: Period,
 }
 
 impl Instance {
-    /// The instance of a namespace, by its usual name `addon-instance`.
+    /// The instance of a namespace, with the default name `addon-instance`.
     pub fn in_namespace(client: kube::Client, namespace: &str) -> Self {
         let api = Api::namespaced_with(client, namespace, &ApiResource::erase::<AddonInstance>(&()));
-        Self { api, namespace: namespace.into(), name: INSTANCE.into(), clock: Arc::new(SystemClock) }
+        Self { api, namespace: namespace.into(), name: INSTANCE_NAME.into(), clock: Arc::new(SystemClock) }
     }
 
-    /// The same namespace's instance of another name.
+    /// Uses another name than `addon-instance`.
     #[must_use]
-    pub fn named(self, name: impl Into<String>) -> Self {
+    pub fn with_name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// With another clock to stamp by than the machine's.
+    /// Uses another clock for timestamps than the system clock.
     #[must_use]
-    pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// Says: alive.
-    pub async fn pulse(&self) -> Result<Sent, Error> {
+    /// Sends a heartbeat without conditions.
+    pub async fn send_heartbeat(&self) -> Result<SentHeartbeat, Error> {
         self.set_conditions(&[]).await
     }
 
-    /// Says: alive, and this is how it is. Conditions of other types stay as they are.
-    pub async fn set_conditions(&self, conditions: &[Desired]) -> Result<Sent, Error> {
-        self.beat(conditions, pace::limit(Period::DEFAULT)).await
+    /// Sends a heartbeat with conditions. Conditions of other types stay as they are.
+    pub async fn set_conditions(&self, conditions: &[Desired]) -> Result<SentHeartbeat, Error> {
+        self.send_with_timeout(conditions, timing::request_timeout(Period::DEFAULT)).await
     }
 
-    /// One beat, of which each request may take so long.
-    pub(super) async fn beat(&self, conditions: &[Desired], limit: Duration) -> Result<Sent, Error> {
-        for conflicts in 1..=pace::TRIES {
-            let mut object = self.read(limit).await?;
-            let sent = Sent { at: self.clock.now(), period: period(&object) };
-            edit::beat(&mut object.data, object.metadata.generation, conditions, sent.at);
-            match self.write(&object, limit).await {
-                Err(Error::Refused { code: 409, .. }) if conflicts < pace::TRIES => {
-                    tokio::time::sleep(pace::after_conflict(conflicts, rand::random())).await;
+    /// Sends a heartbeat; `timeout` applies to each request.
+    pub(super) async fn send_with_timeout(
+        &self,
+        conditions: &[Desired],
+        timeout: Duration,
+    ) -> Result<SentHeartbeat, Error> {
+        for attempt in 1..=timing::WRITE_ATTEMPTS {
+            let mut object = self.read(timeout).await?;
+            let sent = SentHeartbeat { at: self.clock.now(), period: period_of(&object) };
+            edit::apply_heartbeat(&mut object.data, object.metadata.generation, conditions, sent.at);
+            match self.write(&object, timeout).await {
+                Err(Error::Rejected { code: 409, .. }) if attempt < timing::WRITE_ATTEMPTS => {
+                    tokio::time::sleep(timing::conflict_delay(attempt, rand::random())).await;
                 }
-                Err(Error::Refused { code: 409, .. }) => break,
+                Err(Error::Rejected { code: 409, .. }) => break,
                 written => return written.map(|()| sent),
             }
         }
-        Err(Error::Contended { instance: self.to_string(), tries: pace::TRIES })
+        Err(Error::Conflict { instance: self.to_string(), attempts: timing::WRITE_ATTEMPTS })
     }
 
-    /// How often the instance asks for beats now.
-    pub(super) async fn period(&self, limit: Duration) -> Result<Period, Error> {
-        self.read(limit).await.map(|object| period(&object))
+    /// Reads the period of the instance.
+    pub(super) async fn read_period(&self, timeout: Duration) -> Result<Period, Error> {
+        self.read(timeout).await.map(|object| period_of(&object))
     }
 
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    async fn read(&self, limit: Duration) -> Result<DynamicObject, Error> {
-        self.within(limit, Attempt::Read, self.api.get(&self.name)).await
+    async fn read(&self, timeout: Duration) -> Result<DynamicObject, Error> {
+        self.with_timeout(timeout, Operation::Read, self.api.get(&self.name)).await
     }
 
-    async fn write(&self, object: &DynamicObject, limit: Duration) -> Result<(), Error> {
+    async fn write(&self, object: &DynamicObject, timeout: Duration) -> Result<(), Error> {
         let parameters = PostParams::default();
-        let written = self.api.replace_status(&self.name, &parameters, object);
-        self.within(limit, Attempt::Write, written).await.map(drop)
+        let request = self.api.replace_status(&self.name, &parameters, object);
+        self.with_timeout(timeout, Operation::Write, request).await.map(drop)
     }
 
-    async fn within<T>(
+    async fn with_timeout<T>(
         &self,
-        limit: Duration,
-        attempt: Attempt,
+        timeout: Duration,
+        operation: Operation,
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Error> {
-        match tokio::time::timeout(limit, request).await {
-            Ok(answer) => {
-                answer.map_err(|error| Error::of_request(attempt, self.to_string(), &self.name, error))
+        match tokio::time::timeout(timeout, request).await {
+            Ok(response) => {
+                response.map_err(|error| Error::from_request(operation, self.to_string(), &self.name, error))
             }
-            Err(_) => Err(Error::Late { attempt, instance: self.to_string(), limit }),
+            Err(_) => Err(Error::TimedOut { operation, instance: self.to_string(), timeout }),
         }
     }
 }
 
-/// The text is taken as it stands: to the server any text is a period.
-fn period(object: &DynamicObject) -> Period {
-    Period::of(object.data.pointer("/spec/heartbeatUpdatePeriod").and_then(Value::as_str))
+/// The period is read from JSON, because the API server accepts any string.
+fn period_of(object: &DynamicObject) -> Period {
+    Period::from_spec(object.data.pointer("/spec/heartbeatUpdatePeriod").and_then(Value::as_str))
 }
 
-/// Namespace and name.
+/// Formats as `namespace/name`.
 impl fmt::Display for Instance {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}", self.namespace, self.name)

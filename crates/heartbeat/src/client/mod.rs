@@ -1,10 +1,10 @@
-//! How an add-on says that it is alive.
+//! The client with which an add-on sends heartbeats.
 //!
-//! An [`Instance`] is the add-on's `AddonInstance`, its place in the cluster. [`Instance::pulse`] stamps it once;
-//! [`Instance::set_conditions`] also says how the add-on is. A [`Reporter`] repeats that as often as the instance asks
-//! for, until it is stopped. Silence is noticed by others: see `checker`.
+//! An [`Instance`] is the `AddonInstance` of the add-on. [`Instance::send_heartbeat`] sends one heartbeat;
+//! [`Instance::set_conditions`] also reports the health of the add-on. A [`Reporter`] repeats both at the period of the
+//! instance until it is stopped. Missing heartbeats are detected elsewhere: see `checker`.
 //!
-//! The add-on's ServiceAccount needs two rights in its own namespace: `get` on `addoninstances` and `update` on
+//! The add-on's ServiceAccount needs two permissions in its own namespace: `get` on `addoninstances` and `update` on
 //! `addoninstances/status`.
 //!
 //! # Example
@@ -19,14 +19,14 @@
 //!
 //! # async fn add_on(client: kube::Client) -> Result<(), Error> {
 //! let instance = Instance::in_namespace(client, "reference-addon");
-//! let well = Desired::new(HEALTHY, Status::True, COMPONENTS_UP, "Reference Addon is operational.");
-//! let reporter = Reporter::start(instance, vec![well]);
+//! let healthy = Desired::new(HEALTHY, Status::True, COMPONENTS_UP, "Reference Addon is operational.");
+//! let reporter = Reporter::start(instance, vec![healthy]);
 //!
-//! // Whenever something changes, say so; it is sent at once and repeated from then on.
+//! // New conditions are sent at once, and repeated with every heartbeat from then on.
 //! let down = Desired::new(HEALTHY, Status::False, COMPONENT_DOWN, "Component X is non-operational!");
 //! reporter.set_conditions(vec![down]).await?;
 //!
-//! // Before the add-on ends, the last word is sent once more.
+//! // A last heartbeat with the same conditions, before the add-on exits.
 //! reporter.stop().await
 //! # }
 //! ```
@@ -34,9 +34,9 @@
 mod edit;
 mod error;
 mod instance;
-mod pace;
 mod reporter;
+mod timing;
 
-pub use error::{Attempt, Error};
-pub use instance::{Instance, Sent};
+pub use error::{Error, Operation};
+pub use instance::{Instance, SentHeartbeat};
 pub use reporter::{Failure, Health, Reporter};

@@ -1,4 +1,5 @@
-//! The task that beats for an add-on: at the pace that its instance asks for, whatever goes wrong, until it is stopped.
+//! A task that sends heartbeats for an add-on at the period of its instance, and retries after errors, until it is stopped.
+//! A single heartbeat is sent by `instance`; delays are computed in `timing`.
 
 use std::time::Duration;
 
@@ -9,71 +10,71 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::debug;
 
-use super::error::{Attempt, Error};
-use super::instance::{Instance, Sent};
-use super::pace;
+use super::error::{Error, Operation};
+use super::instance::{Instance, SentHeartbeat};
+use super::timing;
 use crate::Period;
 
-/// How long stopping may take, with the last beat.
-const FAREWELL: Duration = Duration::from_secs(5);
-/// How many wishes may wait while a beat is under way; more of them wait at the door.
-const WISHES: usize = 16;
+/// How long [`Reporter::stop`] may take, including the last heartbeat.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How many commands may be queued while a heartbeat is being sent; callers of further ones wait.
+const COMMAND_QUEUE_CAPACITY: usize = 16;
 
-/// Beats for an add-on until it is stopped or dropped.
+/// Sends heartbeats for an add-on until it is stopped or dropped.
 ///
-/// It beats at the period of the instance (`spec.heartbeatUpdatePeriod`), up to a tenth early, and follows it when it
-/// changes. Every beat repeats the conditions, so that they come back if somebody removes them. A beat that fails is
-/// tried again after 1, 2, 4, … seconds, within the period; no error ends the task.
+/// It sends them at the period of the instance (`spec.heartbeatUpdatePeriod`), up to a tenth early, and follows changes of
+/// the period. Every heartbeat repeats the conditions, so that they are restored if another client removes them. After a
+/// failure it retries after 1, 2, 4, … seconds, at most the period; no error ends the task.
 ///
 /// A condition that is left out of a later [`set_conditions`](Self::set_conditions) is no longer repeated; it is not
 /// removed from the instance.
 #[derive(Debug)]
 pub struct Reporter {
     instance: Instance,
-    wishes: mpsc::Sender<Wish>,
+    commands: mpsc::Sender<Command>,
     health: watch::Receiver<Health>,
     task: JoinHandle<()>,
 }
 
-/// How beating goes.
+/// The state of a reporter.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// The last beat that arrived.
-    pub last_success: Option<Sent>,
-    /// The last thing that went wrong, even if all is well since.
+    /// The last heartbeat that was sent.
+    pub last_success: Option<SentHeartbeat>,
+    /// The last failure, even if heartbeats have succeeded since.
     pub last_error: Option<Failure>,
-    /// How many beats have failed since the last success.
+    /// The number of failures since the last success.
     pub failures: u32,
-    /// How long after this report the next beat or retry was due.
+    /// The time from this report to the next heartbeat or retry.
     pub next_in: Duration,
 }
 
-/// Something that went wrong, and when.
+/// A heartbeat that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// When.
+    /// The time of the failure.
     pub at: Timestamp,
-    /// What.
+    /// Its cause.
     pub error: Error,
 }
 
 impl Health {
-    /// Whether the last beat arrived.
-    pub fn is_well(&self) -> bool {
+    /// Whether the last heartbeat succeeded.
+    pub fn is_healthy(&self) -> bool {
         self.failures == 0 && self.last_success.is_some()
     }
 }
 
 #[derive(Debug)]
-enum Wish {
-    /// Beat now; with other conditions from now on, if there are some.
-    Report { conditions: Option<Vec<Desired>>, outcome: oneshot::Sender<Result<(), Error>> },
-    /// Beat once more, then end.
-    Stop { outcome: oneshot::Sender<Result<(), Error>> },
+enum Command {
+    /// Send a heartbeat now; if there are conditions, replace the previous ones.
+    Send { conditions: Option<Vec<Desired>>, result: oneshot::Sender<Result<(), Error>> },
+    /// Send a last heartbeat, then end the task.
+    Stop { result: oneshot::Sender<Result<(), Error>> },
 }
 
 impl Reporter {
-    /// Starts to beat at once, at the instance's own period, with these conditions, which may be none.
+    /// Starts to send heartbeats at once, at the period of the instance, with these conditions, if any.
     ///
     /// # Panics
     /// Outside of a tokio runtime, as [`tokio::spawn`] does.
@@ -81,69 +82,75 @@ impl Reporter {
         Self::spawn(instance, conditions, None)
     }
 
-    /// The same at a period of one's own, whatever the instance says; at least a second, as stamps are whole seconds.
+    /// Like [`start`](Self::start), at this period instead of that of the instance. It is at least a second, because
+    /// timestamps are whole seconds.
     ///
     /// # Panics
     /// Outside of a tokio runtime, as [`tokio::spawn`] does.
-    pub fn every(period: Duration, instance: Instance, conditions: Vec<Desired>) -> Self {
-        Self::spawn(instance, conditions, Some(period.clamp(Period::SHORTEST, Period::LONGEST)))
+    pub fn start_with_period(period: Duration, instance: Instance, conditions: Vec<Desired>) -> Self {
+        Self::spawn(instance, conditions, Some(period.clamp(Period::MIN, Period::MAX)))
     }
 
-    fn spawn(instance: Instance, conditions: Vec<Desired>, own_period: Option<Duration>) -> Self {
-        let (wishes, waiting) = mpsc::channel(WISHES);
-        let (health, reports) = watch::channel(Health::default());
-        let beating = Beating {
+    fn spawn(instance: Instance, conditions: Vec<Desired>, fixed_period: Option<Duration>) -> Self {
+        let (commands, queue) = mpsc::channel(COMMAND_QUEUE_CAPACITY);
+        let (health, subscriber) = watch::channel(Health::default());
+        let task = ReporterTask {
             instance: instance.clone(),
             conditions,
-            own_period,
-            period: own_period.unwrap_or(Period::DEFAULT),
-            begun: Instant::now(),
+            fixed_period,
+            period: fixed_period.unwrap_or(Period::DEFAULT),
+            last_started: Instant::now(),
             due: Instant::now(),
-            draw: 0,
-            looked: Instant::now(),
+            jitter: 0,
+            period_read: Instant::now(),
             health,
         };
-        Self { instance, wishes, health: reports, task: tokio::spawn(beating.run(waiting)) }
+        Self { instance, commands, health: subscriber, task: tokio::spawn(task.run(queue)) }
     }
 
-    /// Repeats these conditions instead of the former, and reports them at once. Where that fails, they are repeated
-    /// nevertheless.
+    /// Replaces the conditions that are repeated, and sends them at once. If sending fails, they are still repeated with
+    /// the next heartbeats.
     pub async fn set_conditions(&self, conditions: Vec<Desired>) -> Result<(), Error> {
-        self.wish(|outcome| Wish::Report { conditions: Some(conditions), outcome }).await
+        self.execute(|result| Command::Send { conditions: Some(conditions), result }).await
     }
 
-    /// Beats at once.
-    pub async fn pulse(&self) -> Result<(), Error> {
-        self.wish(|outcome| Wish::Report { conditions: None, outcome }).await
+    /// Sends a heartbeat at once.
+    pub async fn send_heartbeat(&self) -> Result<(), Error> {
+        self.execute(|result| Command::Send { conditions: None, result }).await
     }
 
-    /// Beats once more and ends. However that goes, and after five seconds at most, the task has ended.
+    /// Sends a last heartbeat and ends the task. The task has ended when this returns, after five seconds at most, even if
+    /// the heartbeat failed.
     pub async fn stop(&self) -> Result<(), Error> {
-        let last_word = timeout(FAREWELL, self.wish(|outcome| Wish::Stop { outcome })).await;
-        if last_word.is_err() {
+        let stopped = timeout(STOP_TIMEOUT, self.execute(|result| Command::Stop { result })).await;
+        if stopped.is_err() {
             self.task.abort();
         }
-        self.wishes.closed().await;
-        last_word.unwrap_or_else(|_| {
-            Err(Error::Late { attempt: Attempt::Write, instance: self.instance.to_string(), limit: FAREWELL })
+        self.commands.closed().await;
+        stopped.unwrap_or_else(|_| {
+            let instance = self.instance.to_string();
+            Err(Error::TimedOut { operation: Operation::Write, instance, timeout: STOP_TIMEOUT })
         })
     }
 
-    /// How beating goes now.
+    /// The current state of the reporter.
     pub fn health(&self) -> Health {
         self.health.borrow().clone()
     }
 
-    /// How beating goes, with every change.
+    /// Subscribes to the state of the reporter.
     pub fn subscribe(&self) -> watch::Receiver<Health> {
         self.health.clone()
     }
 
-    async fn wish(&self, wish: impl FnOnce(oneshot::Sender<Result<(), Error>>) -> Wish) -> Result<(), Error> {
+    async fn execute(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<(), Error>>) -> Command,
+    ) -> Result<(), Error> {
         let stopped = || Error::Stopped { instance: self.instance.to_string() };
-        let (sender, outcome) = oneshot::channel();
-        self.wishes.send(wish(sender)).await.map_err(|_| stopped())?;
-        outcome.await.map_err(|_| stopped())?
+        let (sender, result) = oneshot::channel();
+        self.commands.send(command(sender)).await.map_err(|_| stopped())?;
+        result.await.map_err(|_| stopped())?
     }
 }
 
@@ -153,98 +160,99 @@ impl Drop for Reporter {
     }
 }
 
-/// The state of the task.
-struct Beating {
+/// The state of the task that sends heartbeats.
+struct ReporterTask {
     instance: Instance,
     conditions: Vec<Desired>,
-    /// What counts instead of the instance's period.
-    own_period: Option<Duration>,
+    /// The period to use instead of that of the instance.
+    fixed_period: Option<Duration>,
     period: Duration,
-    /// When the last beat began.
-    begun: Instant,
-    /// When the next beat or retry is due.
+    /// When the last heartbeat was started.
+    last_started: Instant,
+    /// When the next heartbeat or retry is due.
     due: Instant,
-    /// The chance in the interval under way.
-    draw: u16,
-    /// When the spec was last read.
-    looked: Instant,
+    /// The random number from which the jitter of the current interval is computed.
+    jitter: u16,
+    /// When the period was last read.
+    period_read: Instant,
     health: watch::Sender<Health>,
 }
 
-impl Beating {
-    async fn run(mut self, mut wishes: mpsc::Receiver<Wish>) {
+impl ReporterTask {
+    async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         loop {
-            let look = self.looked + pace::LOOK;
+            let next_period_check = self.period_read + timing::PERIOD_CHECK_INTERVAL;
             tokio::select! {
                 biased;
-                wish = wishes.recv() => match wish {
+                command = commands.recv() => match command {
                     None => return,
-                    Some(Wish::Report { conditions, outcome }) => {
+                    Some(Command::Send { conditions, result }) => {
                         if let Some(conditions) = conditions {
                             self.conditions = conditions;
                         }
-                        // Whoever asked may have gone.
-                        let _ = outcome.send(self.beat().await);
+                        // The caller may have been dropped.
+                        let _ = result.send(self.send_heartbeat().await);
                     }
-                    Some(Wish::Stop { outcome }) => {
-                        let _ = outcome.send(self.beat().await);
+                    Some(Command::Stop { result }) => {
+                        let _ = result.send(self.send_heartbeat().await);
                         return;
                     }
                 },
-                () = sleep_until(self.due) => { let _ = self.beat().await; }
-                () = sleep_until(look), if look < self.due => self.look().await,
+                () = sleep_until(self.due) => { let _ = self.send_heartbeat().await; }
+                () = sleep_until(next_period_check), if next_period_check < self.due => self.check_period().await,
             }
         }
     }
 
-    async fn beat(&mut self) -> Result<(), Error> {
-        self.begun = Instant::now();
-        self.draw = rand::random();
-        let sent = self.instance.beat(&self.conditions, pace::limit(self.period)).await;
-        self.looked = Instant::now();
+    async fn send_heartbeat(&mut self) -> Result<(), Error> {
+        self.last_started = Instant::now();
+        self.jitter = rand::random();
+        let timeout = timing::request_timeout(self.period);
+        let sent = self.instance.send_with_timeout(&self.conditions, timeout).await;
+        self.period_read = Instant::now();
         match sent {
             Ok(sent) => {
-                self.follow(&sent.period);
-                self.succeeded(sent);
+                self.set_period(&sent.period);
+                self.record_success(sent);
                 Ok(())
             }
             Err(error) => {
-                self.failed(error.clone());
+                self.record_failure(error.clone());
                 Err(error)
             }
         }
     }
 
-    fn succeeded(&self, sent: Sent) {
-        let next_in = self.due.saturating_duration_since(self.looked);
+    fn record_success(&self, sent: SentHeartbeat) {
+        let next_in = self.due.saturating_duration_since(self.period_read);
         self.health.send_modify(|health| {
             *health = Health { last_success: Some(sent), failures: 0, next_in, ..std::mem::take(health) };
         });
     }
 
-    fn failed(&mut self, error: Error) {
-        debug!(%error, "a beat was not sent");
+    fn record_failure(&mut self, error: Error) {
+        debug!(%error, "cannot send the heartbeat; retrying");
         let failures = self.health.borrow().failures.saturating_add(1);
-        let next_in = pace::retry(failures, self.period, self.draw);
-        self.due = self.looked + next_in;
+        let next_in = timing::retry_delay(failures, self.period, self.jitter);
+        self.due = self.period_read + next_in;
         let failure = Failure { at: self.instance.now(), error };
         self.health.send_modify(|health| {
             *health = Health { last_error: Some(failure), failures, next_in, ..std::mem::take(health) };
         });
     }
 
-    /// Between beats that are far apart: is there another period by now?
-    async fn look(&mut self) {
-        let period = self.instance.period(pace::limit(self.period)).await;
-        self.looked = Instant::now();
+    /// Reads the period between heartbeats that are far apart, because it may have been shortened.
+    async fn check_period(&mut self) {
+        let period = self.instance.read_period(timing::request_timeout(self.period)).await;
+        self.period_read = Instant::now();
         match period {
-            Ok(period) => self.follow(&period),
-            Err(error) => debug!(%error, "the period could not be looked at"),
+            Ok(period) => self.set_period(&period),
+            Err(error) => debug!(%error, "cannot read the period; retrying in a minute"),
         }
     }
 
-    fn follow(&mut self, asked: &Period) {
-        self.period = self.own_period.unwrap_or(asked.effective());
-        self.due = self.begun + pace::interval(self.period, self.draw);
+    fn set_period(&mut self, period: &Period) {
+        self.period = self.fixed_period.unwrap_or(period.effective());
+        self.due = self.last_started + timing::heartbeat_interval(self.period, self.jitter);
     }
 }

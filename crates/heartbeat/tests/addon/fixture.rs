@@ -1,10 +1,11 @@
-//! An Addon to try things on: its namespace, its instance, and what the add-on itself would write.
+//! The fixture of these tests: an Addon with its namespace and its instance, to which the test writes heartbeats in place of an
+//! add-on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bellwether_heartbeat::addon::{Addons, MirrorTimeouts, Operators};
+use bellwether_heartbeat::addon::{AddonOperatorReconciler, AddonReconciler, MirrorTimeouts};
 use bellwether_heartbeat::checker;
 use bellwether_runtime::Context;
 use bellwether_testkit::{Cluster, SteadyClock, eventually};
@@ -15,21 +16,21 @@ pub(crate) const GROUP: &str = "/apis/addons.managed.openshift.io/v1alpha1";
 pub(crate) const DELETE: &str = "addons.managed.openshift.io/delete";
 pub(crate) const DELETE_TIMEOUT: &str = "addons.managed.openshift.io/deletetimeout";
 
-/// The controller on a cluster, until it is dropped.
-pub(crate) fn control(cluster: &Cluster) -> JoinSet<()> {
-    control_as(cluster.client(), MirrorTimeouts::Off)
+/// Starts the controller on a cluster; it runs until the result is dropped.
+pub(crate) fn start_controller(cluster: &Cluster) -> JoinSet<()> {
+    start_controller_with(cluster.client(), MirrorTimeouts::Off)
 }
 
-pub(crate) fn control_as(client: kube::Client, mirror: MirrorTimeouts) -> JoinSet<()> {
+pub(crate) fn start_controller_with(client: kube::Client, mirror: MirrorTimeouts) -> JoinSet<()> {
     let context = Context { clock: Arc::new(SteadyClock::default()), ..Context::standalone(client) };
     let mut tasks = JoinSet::new();
-    tasks.spawn(bellwether_runtime::run(Operators::new(&context), context.clone()));
-    tasks.spawn(bellwether_runtime::run(Addons::new(&context, mirror), context));
+    tasks.spawn(bellwether_runtime::run(AddonOperatorReconciler::new(&context), context.clone()));
+    tasks.spawn(bellwether_runtime::run(AddonReconciler::new(&context, mirror), context));
     tasks
 }
 
-/// The checker of heartbeats on a cluster, until it is dropped.
-pub(crate) fn check(cluster: &Cluster) -> JoinSet<()> {
+/// Starts the heartbeat checker on a cluster; it runs until the result is dropped.
+pub(crate) fn start_checker(cluster: &Cluster) -> JoinSet<()> {
     let context =
         Context { clock: Arc::new(SteadyClock::default()), ..Context::standalone(cluster.client()) };
     let mut tasks = JoinSet::new();
@@ -37,19 +38,19 @@ pub(crate) fn check(cluster: &Cluster) -> JoinSet<()> {
     tasks
 }
 
-/// Lets time pass. On paused time this takes none.
-pub(crate) async fn pass(cluster: &Cluster) {
+/// Gives the controller time to react. With paused time this returns at once.
+pub(crate) async fn wait_for_reconcile(cluster: &Cluster) {
     let time = Duration::from_millis(if cluster.is_kubernetes() { 700 } else { 5_000 });
     tokio::time::sleep(time).await;
 }
 
-/// A name that no other scenario has.
-pub(crate) fn unique(prefix: &str) -> String {
+/// A name that no other test uses.
+pub(crate) fn unique_name(prefix: &str) -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     format!("{prefix}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// An Addon that is installed in a namespace of its own.
+/// An Addon with its target namespace.
 pub(crate) struct Case<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) name: String,
@@ -57,16 +58,16 @@ pub(crate) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// An Addon that lists its namespace, with more in its spec.
+    /// Creates an Addon that lists its namespace; `spec` is merged into the spec.
     pub(crate) async fn create(cluster: &'a Cluster, spec: Value) -> Self {
-        let namespace = unique("ns");
+        let namespace = unique_name("ns");
         let listed = json!({"namespaces": [{"name": namespace}]});
         Self::create_in(cluster, &namespace, merged(listed, &spec)).await
     }
 
-    /// An Addon that is installed in a namespace.
+    /// Creates an Addon with this target namespace; `spec` is merged into the spec.
     pub(crate) async fn create_in(cluster: &'a Cluster, namespace: &str, spec: Value) -> Self {
-        let name = unique("addon");
+        let name = unique_name("addon");
         let base = json!({
             "displayName": "An add-on",
             "install": {"type": "External", "external": {"namespace": namespace}},
@@ -109,74 +110,74 @@ impl<'a> Case<'a> {
         self.merge(json!({"metadata": {"annotations": {name: value}}})).await;
     }
 
-    /// Deletes the Addon and waits until it is gone.
+    /// Deletes the Addon and waits until it no longer exists.
     pub(crate) async fn delete(&self) {
         self.cluster.delete(self.path()).await.expect(200);
-        self.gone(&self.path()).await;
+        self.wait_until_deleted(&self.path()).await;
     }
 
-    pub(crate) async fn gone(&self, path: &str) {
-        eventually(&format!("{path} is gone"), || async {
+    pub(crate) async fn wait_until_deleted(&self, path: &str) {
+        eventually(&format!("{path} is deleted"), || async {
             (self.cluster.get(path).await.status == 404).then_some(())
         })
         .await;
     }
 
-    /// The Addon, once something holds of it.
-    pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    /// Waits until the Addon fulfils a predicate, and returns it.
+    pub(crate) async fn wait_until(&self, what: &str, predicate: impl Fn(&Value) -> bool) -> Value {
         let last = std::cell::RefCell::new(Value::Null);
         let found = async {
             eventually(&format!("{} {what}", self.name), || async {
                 let addon = self.cluster.get(self.path()).await.json();
                 last.replace(addon.clone());
-                holds(&addon).then_some(addon)
+                predicate(&addon).then_some(addon)
             })
             .await
         };
-        let shown = Shown(&last);
+        let printer = PrintOnDrop(&last);
         let found = found.await;
-        std::mem::forget(shown);
+        std::mem::forget(printer);
         found
     }
 
-    pub(crate) async fn until_condition(&self, kind: &str, status: &str, reason: &str) -> Value {
-        let says = |addon: &Value| {
+    pub(crate) async fn wait_for_condition(&self, kind: &str, status: &str, reason: &str) -> Value {
+        let has_condition = |addon: &Value| {
             let found = condition(addon, kind);
             found["status"] == status && found["reason"] == reason
         };
-        let addon = self.until(&format!("has {kind}={status}/{reason}"), says).await;
+        let addon = self.wait_until(&format!("has {kind}={status}/{reason}"), has_condition).await;
         condition(&addon, kind)
     }
 
-    pub(crate) async fn until_ready(&self) -> Value {
-        self.until_condition("Available", "True", "FullyReconciled").await;
+    pub(crate) async fn wait_until_ready(&self) -> Value {
+        self.wait_for_condition("Available", "True", "FullyReconciled").await;
         self.read().await
     }
 
-    pub(crate) async fn until_no(&self, kind: &str) {
-        self.until(&format!("has no {kind}"), |addon| condition(addon, kind).is_null()).await;
+    pub(crate) async fn wait_until_absent(&self, kind: &str) {
+        self.wait_until(&format!("has no {kind}"), |addon| condition(addon, kind).is_null()).await;
     }
 
-    /// The instance, once something holds of it.
-    pub(crate) async fn instance_until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    /// Waits until the instance fulfils a predicate, and returns it.
+    pub(crate) async fn wait_for_instance(&self, what: &str, predicate: impl Fn(&Value) -> bool) -> Value {
         eventually(&format!("the instance of {} {what}", self.name), || async {
             let answer = self.cluster.get(self.instance_path()).await;
-            (answer.status == 200 && holds(&answer.json())).then(|| answer.json())
+            (answer.status == 200 && predicate(&answer.json())).then(|| answer.json())
         })
         .await
     }
 
     pub(crate) async fn instance(&self) -> Value {
-        self.instance_until("is there", |_| true).await
+        self.wait_for_instance("exists", |_| true).await
     }
 
-    /// What the add-on writes: a heartbeat, and perhaps a condition with it.
-    pub(crate) async fn pulse(&self, second: u32, condition: Option<(&str, &str, &str)>) {
+    /// Writes a heartbeat, and optionally a condition, as the add-on would.
+    pub(crate) async fn send_heartbeat(&self, second: u32, condition: Option<(&str, &str, &str)>) {
         let mut status =
             json!({"lastHeartbeatTime": format!("2024-05-01T10:{:02}:{:02}Z", second / 60, second % 60)});
-        if let Some((kind, holds, reason)) = condition {
+        if let Some((kind, value, reason)) = condition {
             status["conditions"] = json!([{
-                "type": format!("addons.managed.openshift.io/{kind}"), "status": holds, "reason": reason,
+                "type": format!("addons.managed.openshift.io/{kind}"), "status": value, "reason": reason,
                 "message": "", "lastTransitionTime": "2024-05-01T10:00:00Z",
             }]);
         }
@@ -187,10 +188,10 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Shows what was last seen of something when a test ends in a panic.
-struct Shown<'a>(&'a std::cell::RefCell<Value>);
+/// Prints the last value when it is dropped, which happens if a test panics while it waits.
+struct PrintOnDrop<'a>(&'a std::cell::RefCell<Value>);
 
-impl Drop for Shown<'_> {
+impl Drop for PrintOnDrop<'_> {
     fn drop(&mut self) {
         println!("last seen: {:#}", self.0.borrow());
     }
@@ -201,7 +202,7 @@ pub(crate) fn condition(object: &Value, kind: &str) -> Value {
     conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
 }
 
-pub(crate) fn is_marked(instance: &Value) -> bool {
+pub(crate) fn is_marked_for_deletion(instance: &Value) -> bool {
     instance["spec"]["markedForDeletion"] == true
 }
 

@@ -1,62 +1,62 @@
-//! Addons that are left alone for a while, one by one and all together.
+//! Pausing one Addon, and pausing all Addons with the AddonOperator.
 
 use bellwether_testkit::{Cluster, eventually};
 use serde_json::{Value, json};
 
-use crate::fixture::{Case, GROUP, check, condition, control, pass};
+use crate::fixture::{Case, GROUP, condition, start_checker, start_controller, wait_for_reconcile};
 
-pub(crate) async fn a_paused_addon_is_left_alone_until_it_is_resumed(cluster: &Cluster) {
-    let _controller = control(cluster);
+pub(crate) async fn paused_addon_is_not_reconciled_until_resumed(cluster: &Cluster) {
+    let _controller = start_controller(cluster);
     let case = Case::create(cluster, json!({})).await;
-    case.until_ready().await;
+    case.wait_until_ready().await;
     case.merge(json!({"spec": {"pause": true}})).await;
-    case.until_condition("Paused", "True", "AddonPaused").await;
-    assert_eq!(condition(&case.read().await, "Available")["status"], "True", "nothing else is touched");
+    case.wait_for_condition("Paused", "True", "AddonPaused").await;
+    assert_eq!(condition(&case.read().await, "Available")["status"], "True", "Available is not changed");
     cluster.delete(case.instance_path()).await.expect(200);
     case.annotate(crate::fixture::DELETE, Some("")).await;
-    pass(cluster).await;
+    wait_for_reconcile(cluster).await;
     assert_eq!(cluster.get(case.instance_path()).await.status, 404);
     assert_eq!(condition(&case.read().await, "ReadyToBeDeleted"), Value::Null);
 
     case.merge(json!({"spec": {"pause": false}})).await;
-    case.until_no("Paused").await;
+    case.wait_until_absent("Paused").await;
     case.instance().await;
-    case.until_condition("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted").await;
+    case.wait_for_condition("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted").await;
 }
 
-pub(crate) async fn a_paused_addon_is_still_judged_by_its_heartbeats(cluster: &Cluster) {
-    let _controller = control(cluster);
-    let _checker = check(cluster);
+pub(crate) async fn heartbeats_of_a_paused_addon_are_still_checked(cluster: &Cluster) {
+    let _controller = start_controller(cluster);
+    let _checker = start_checker(cluster);
     let case = Case::create(cluster, json!({})).await;
-    case.until_ready().await;
+    case.wait_until_ready().await;
     case.merge(json!({"spec": {"pause": true}})).await;
-    case.until_condition("Paused", "True", "AddonPaused").await;
+    case.wait_for_condition("Paused", "True", "AddonPaused").await;
     cluster.merge(case.instance_path(), &json!({"spec": {"heartbeatUpdatePeriod": "1s"}})).await.expect(200);
-    let beat = json!({"status": {"lastHeartbeatTime": jiff::Timestamp::now()}});
-    cluster.merge(format!("{}/status", case.instance_path()), &beat).await.expect(200);
-    case.instance_until("is silent", |instance| {
+    let heartbeat = json!({"status": {"lastHeartbeatTime": jiff::Timestamp::now()}});
+    cluster.merge(format!("{}/status", case.instance_path()), &heartbeat).await.expect(200);
+    case.wait_for_instance("is silent", |instance| {
         condition(instance, "addons.managed.openshift.io/Healthy")["reason"] == "HeartbeatTimeout"
     })
     .await;
-    case.until_condition("Paused", "True", "AddonPaused").await;
+    case.wait_for_condition("Paused", "True", "AddonPaused").await;
 }
 
-pub(crate) async fn a_paused_addon_can_be_deleted(cluster: &Cluster) {
-    let _controller = control(cluster);
+pub(crate) async fn paused_addon_can_be_deleted(cluster: &Cluster) {
+    let _controller = start_controller(cluster);
     let case = Case::create(cluster, json!({})).await;
-    case.until_ready().await;
+    case.wait_until_ready().await;
     case.merge(json!({"spec": {"pause": true}})).await;
-    case.until_condition("Paused", "True", "AddonPaused").await;
+    case.wait_for_condition("Paused", "True", "AddonPaused").await;
     case.delete().await;
-    case.gone(&case.namespace_path()).await;
+    case.wait_until_deleted(&case.namespace_path()).await;
 }
 
-pub(crate) async fn all_addons_are_paused_together_and_a_restart_changes_nothing(cluster: &Cluster) {
+pub(crate) async fn addon_operator_pauses_all_addons_across_restarts(cluster: &Cluster) {
     let operators = format!("{GROUP}/addonoperators");
-    let controller = control(cluster);
+    let controller = start_controller(cluster);
     let (first, second) = (Case::create(cluster, json!({})).await, Case::create(cluster, json!({})).await);
-    first.until_ready().await;
-    second.until_ready().await;
+    first.wait_until_ready().await;
+    second.wait_until_ready().await;
     let operator = json!({
         "apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "AddonOperator",
         "metadata": {"name": "addon-operator"}, "spec": {"pause": true},
@@ -64,10 +64,10 @@ pub(crate) async fn all_addons_are_paused_together_and_a_restart_changes_nothing
     let created = cluster.post(&operators, &operator).await.expect(201);
     assert_eq!(created["status"]["phase"], "Pending");
     for case in [&first, &second] {
-        case.until_condition("Paused", "True", "AddonOperatorPaused").await;
+        case.wait_for_condition("Paused", "True", "AddonOperatorPaused").await;
     }
     let path = format!("{operators}/addon-operator");
-    eventually("the AddonOperator says so", || async {
+    eventually("the AddonOperator reports the pause", || async {
         let operator = cluster.get(&path).await.expect(200);
         let paused = condition(&operator, "Paused")["reason"] == "AddonOperatorPaused";
         (paused && operator["status"]["phase"] == "Ready").then_some(())
@@ -75,21 +75,25 @@ pub(crate) async fn all_addons_are_paused_together_and_a_restart_changes_nothing
     .await;
     drop(controller);
 
-    let controller = control(cluster);
+    let controller = start_controller(cluster);
     cluster.delete(first.instance_path()).await.expect(200);
     let third = Case::create(cluster, json!({})).await;
-    third.until_condition("Paused", "True", "AddonOperatorPaused").await;
-    pass(cluster).await;
-    assert_eq!(cluster.get(first.instance_path()).await.status, 404, "it stays paused");
+    third.wait_for_condition("Paused", "True", "AddonOperatorPaused").await;
+    wait_for_reconcile(cluster).await;
+    assert_eq!(
+        cluster.get(first.instance_path()).await.status,
+        404,
+        "the controller stays paused after a restart"
+    );
     drop(controller);
 
-    let _controller = control(cluster);
+    let _controller = start_controller(cluster);
     cluster
         .merge(format!("{operators}/addon-operator"), &json!({"spec": {"pause": false}}))
         .await
         .expect(200);
     for case in [&first, &second, &third] {
-        case.until_no("Paused").await;
+        case.wait_until_absent("Paused").await;
         case.instance().await;
     }
     cluster.delete(format!("{operators}/addon-operator")).await.expect(200);

@@ -1,4 +1,4 @@
-//! Which Addons the API server takes. Nothing is created: every request is a dry run, or is refused.
+//! Which Addons the API server accepts by the validation rules of the CRD. All tested requests are dry runs.
 
 use bellwether_testkit::{Answer, Cluster};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::fixture::merged;
 
 const ADDONS: &str = "/apis/addons.managed.openshift.io/v1alpha1/addons";
 
-/// A merge patch on an Addon that is fine, and the words of the refusal if it is none any more.
+/// A description, a merge patch on a valid Addon, and the expected error message if the result is invalid.
 type Row = (&'static str, Value, Option<&'static str>);
 
 const INSTALL_IMMUTABLE: &str = ".spec.install is immutable, except for catalogSourceImage, channel, config, pullSecretName and additionalCatalogSources";
@@ -67,85 +67,81 @@ fn rows_of_new_addons() -> Vec<Row> {
     });
     everything["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     vec![
-        ("the least there must be", json!({}), None),
-        ("all there can be", everything, None),
-        ("for all namespaces", install(all), None),
-        ("by somebody else", install(external), None),
+        ("only the required fields", json!({}), None),
+        ("all fields", everything, None),
+        ("OLMAllNamespaces", install(all), None),
+        ("External", install(external), None),
         (
-            "what Go sends for what is unset",
+            "unset fields as Go clients send them",
             own(json!({"pullSecretName": "", "additionalCatalogSources": null})),
             None,
         ),
-        ("without a spec", json!({"spec": null}), Some("spec: Required value")),
+        ("no spec", json!({"spec": null}), Some("spec: Required value")),
+        ("no displayName", json!({"spec": {"displayName": null}}), Some("spec.displayName: Required value")),
+        ("empty displayName", json!({"spec": {"displayName": ""}}), Some("should be at least 1 chars long")),
+        ("no install type", install(json!({"type": null})), Some("spec.install.type: Required value")),
         (
-            "without a name for people",
-            json!({"spec": {"displayName": null}}),
-            Some("spec.displayName: Required value"),
-        ),
-        ("with an empty one", json!({"spec": {"displayName": ""}}), Some("should be at least 1 chars long")),
-        ("without a type", install(json!({"type": null})), Some("spec.install.type: Required value")),
-        (
-            "of an unknown type",
+            "unknown install type",
             install(json!({"type": "random"})),
             Some("spec.install.type: Unsupported value"),
         ),
         (
-            "in no namespace",
+            "empty namespace",
             own(json!({"namespace": ""})),
             Some("spec.install.olmOwnNamespace.namespace: Invalid value"),
         ),
         (
-            "of no package",
+            "no packageName",
             own(json!({"packageName": null})),
             Some("spec.install.olmOwnNamespace.packageName: Required value"),
         ),
         (
-            "the block of the type is missing",
+            "the block of the install type is missing",
             install(json!({"olmOwnNamespace": null})),
             Some(".spec.install.olmOwnNamespace is required when .spec.install.type is OLMOwnNamespace"),
         ),
         (
-            "the block is that of another type",
+            "the block belongs to another install type",
             install(json!({"type": "OLMAllNamespaces"})),
             Some(".spec.install.olmAllNamespaces is required when .spec.install.type is OLMAllNamespaces"),
         ),
         (
-            "nothing is said of an installation by somebody else",
+            "External without its block",
             install(json!({"type": "External", "olmOwnNamespace": null})),
             Some(".spec.install.external is required when .spec.install.type is External"),
         ),
-        ("two blocks", install(json!({"olmAllNamespaces": olm()})), Some("are mutually exclusive")),
+        ("two OLM blocks", install(json!({"olmAllNamespaces": olm()})), Some("are mutually exclusive")),
         (
-            "two blocks of other kinds",
+            "an OLM block and External",
             install(json!({"external": {"namespace": "ns"}})),
             Some("are mutually exclusive"),
         ),
         (
-            "another catalog is named like the Addon",
+            "an additional catalog has the name of the Addon",
             own(
                 json!({"additionalCatalogSources": [{"name": "a", "image": "i"}, {"name": "x", "image": "i"}]}),
             ),
             Some("no source may be named like the Addon"),
         ),
-        ("a pull secret with nothing propagated", own(json!({"pullSecretName": "pull"})), None),
-        ("a pull secret that is propagated", propagated("olmOwnNamespace", "pull", &["other", "pull"]), None),
+        ("pull secret without secretPropagation", own(json!({"pullSecretName": "pull"})), None),
+        ("pull secret that is propagated", propagated("olmOwnNamespace", "pull", &["other", "pull"]), None),
         (
-            "a pull secret that is not",
+            "pull secret that is not propagated",
             propagated("olmOwnNamespace", "pull", &["other"]),
             Some(".spec.install.olmOwnNamespace.pullSecretName: not found as a destination"),
         ),
     ]
 }
 
-pub(crate) async fn every_new_addon_is_judged_by_the_rules(cluster: &Cluster) {
-    for (name, patch, refusal) in rows_of_new_addons() {
+pub(crate) async fn new_addons_are_validated(cluster: &Cluster) {
+    for (name, patch, error) in rows_of_new_addons() {
         let object = merged(addon("x"), &patch);
         let answer = cluster.post(format!("{ADDONS}?dryRun=All&fieldValidation=Strict"), &object).await;
-        assert_judged(name, &answer, 201, refusal);
+        assert_validated(name, &answer, 201, error);
     }
 }
 
-pub(crate) async fn every_change_of_an_addon_is_judged_by_the_rules(cluster: &Cluster) {
+pub(crate) async fn changes_of_addons_are_validated(cluster: &Cluster) {
     let (own_addon, external_addon) = ("validation-own", "validation-external");
     let mut external = addon(external_addon);
     external["spec"]["install"] = json!({"type": "External", "external": {"namespace": "ns"}});
@@ -182,9 +178,9 @@ pub(crate) async fn every_change_of_an_addon_is_judged_by_the_rules(cluster: &Cl
             ),
         ),
     ];
-    for (addon, (name, patch, refusal)) in rows {
+    for (addon, (name, patch, error)) in rows {
         let answer = cluster.merge(format!("{ADDONS}/{addon}?dryRun=All"), &patch).await;
-        assert_judged(name, &answer, 200, refusal);
+        assert_validated(name, &answer, 200, error);
     }
     for addon in [own_addon, external_addon] {
         cluster.delete(format!("{ADDONS}/{addon}")).await.expect(200);
@@ -192,12 +188,12 @@ pub(crate) async fn every_change_of_an_addon_is_judged_by_the_rules(cluster: &Cl
 }
 
 #[track_caller]
-fn assert_judged(name: &str, answer: &Answer, fine: u16, refusal: Option<&str>) {
-    match refusal {
-        None => assert_eq!(answer.status, fine, "{name}: {}", answer.text()),
-        Some(words) => {
+fn assert_validated(name: &str, answer: &Answer, success: u16, error: Option<&str>) {
+    match error {
+        None => assert_eq!(answer.status, success, "{name}: {}", answer.text()),
+        Some(expected) => {
             assert_eq!(answer.status, 422, "{name}: {}", answer.text());
-            assert!(answer.text().contains(words), "{name}: {}", answer.text());
+            assert!(answer.text().contains(expected), "{name}: {}", answer.text());
         }
     }
 }

@@ -1,45 +1,45 @@
-//! One beat: what it changes, what it leaves, and what it says when it cannot be sent.
+//! Sending one heartbeat: what it changes, what it keeps, and which errors it returns.
 
 use bellwether_conditions::{ConditionType, Desired, Reason, Status};
-use bellwether_heartbeat::client::{Attempt, Error};
+use bellwether_heartbeat::client::{Error, Operation};
 use bellwether_heartbeat::vocabulary::instance::{DEGRADED, INSTALLED};
 use serde_json::{Value, json};
 
-use crate::line::Trouble;
-use crate::{Place, condition, down, health, on_every_cluster, on_paused_cluster, up};
+use crate::faulty_connection::Fault;
+use crate::{Fixture, condition, down, health, on_every_cluster, on_paused_cluster, up};
 
 on_every_cluster!(
-    a_pulse_stamps_whole_seconds_and_the_generation,
-    conditions_are_merged_one_for_each_type,
-    what_others_wrote_stays_to_the_byte,
-    a_beat_is_one_get_and_one_put_of_the_status,
-    a_write_of_somebody_else_in_between_is_not_lost_nor_is_the_beat,
-    a_missing_instance_is_named,
+    heartbeat_sets_whole_seconds_and_the_generation,
+    conditions_are_merged_one_per_type,
+    conditions_of_other_writers_are_kept_byte_for_byte,
+    heartbeat_is_one_get_and_one_put_of_the_status,
+    conflict_loses_neither_the_heartbeat_nor_the_other_write,
+    not_found_error_names_the_instance,
 );
 
-async fn a_pulse_stamps_whole_seconds_and_the_generation(place: Place) {
-    place.install(json!("10s")).await;
-    place.patch(json!({"heartbeatUpdatePeriod": "20s"})).await;
-    let sent = place.instance().pulse().await.unwrap();
-    let stored = place.stored().await;
-    let stamp = stored["status"]["lastHeartbeatTime"].as_str().unwrap();
-    assert_eq!(stamp, sent.at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
-    assert_eq!(stored["status"], json!({"lastHeartbeatTime": stamp, "observedGeneration": 2}));
+async fn heartbeat_sets_whole_seconds_and_the_generation(fixture: Fixture) {
+    fixture.create_instance(json!("10s")).await;
+    fixture.patch_spec(json!({"heartbeatUpdatePeriod": "20s"})).await;
+    let sent = fixture.client().send_heartbeat().await.unwrap();
+    let stored = fixture.read_instance().await;
+    let time = stored["status"]["lastHeartbeatTime"].as_str().unwrap();
+    assert_eq!(time, sent.at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    assert_eq!(stored["status"], json!({"lastHeartbeatTime": time, "observedGeneration": 2}));
     assert_eq!(sent.period.effective().as_secs(), 20);
 }
 
-async fn conditions_are_merged_one_for_each_type(place: Place) {
-    place.install(Value::Null).await;
-    let instance = place.instance();
+async fn conditions_are_merged_one_per_type(fixture: Fixture) {
+    fixture.create_instance(Value::Null).await;
+    let instance = fixture.client();
     let installed = Desired::new(INSTALLED, Status::True, Reason::constant("SetupComplete"), "");
-    let degraded = Desired::new(DEGRADED, Status::False, Reason::constant("AllWell"), "");
+    let degraded = Desired::new(DEGRADED, Status::False, Reason::constant("AllComponentsUp"), "");
     instance.set_conditions(&[up(), installed, degraded]).await.unwrap();
-    let first = place.stored().await;
+    let first = fixture.read_instance().await;
     assert_eq!(health(&first)["reason"], "ComponentsUp");
     assert_eq!(health(&first)["observedGeneration"], 1);
 
     instance.set_conditions(&[down()]).await.unwrap();
-    let second = place.stored().await;
+    let second = fixture.read_instance().await;
     assert_eq!(second["status"]["conditions"].as_array().unwrap().len(), 3);
     assert_eq!(
         (&health(&second)["status"], &health(&second)["reason"]),
@@ -50,122 +50,126 @@ async fn conditions_are_merged_one_for_each_type(place: Place) {
     }
 }
 
-async fn what_others_wrote_stays_to_the_byte(place: Place) {
-    place.install(Value::Null).await;
-    let odd = json!([
+async fn conditions_of_other_writers_are_kept_byte_for_byte(fixture: Fixture) {
+    fixture.create_instance(Value::Null).await;
+    let conditions = json!([
         {"type": "Foreign", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2024-01-01T01:00:00.123456789+01:00"},
         {"type": "addons.managed.openshift.io/Healthy", "status": "True", "reason": "ComponentsUp", "observedGeneration": 1,
          "message": "Reference Addon is operational.", "lastTransitionTime": "2024-01-01T00:00:00.5Z"},
     ]);
-    place.patch_status(json!({"conditions": odd})).await;
-    let instance = place.instance();
-    instance.pulse().await.unwrap();
+    fixture.patch_status(json!({"conditions": conditions})).await;
+    let instance = fixture.client();
+    instance.send_heartbeat().await.unwrap();
     instance.set_conditions(&[up()]).await.unwrap();
-    assert_eq!(place.stored().await["status"]["conditions"], odd);
-    // A change that is no transition keeps even the odd time.
+    assert_eq!(fixture.read_instance().await["status"]["conditions"], conditions);
+    // A change that is not a transition keeps even the unusual format of the time.
     let reworded = Desired { message: "Still operational.".into(), ..up() };
     instance.set_conditions(&[reworded]).await.unwrap();
-    let stored = place.stored().await;
-    assert_eq!(stored["status"]["conditions"][0], odd[0]);
+    let stored = fixture.read_instance().await;
+    assert_eq!(stored["status"]["conditions"][0], conditions[0]);
     assert_eq!(health(&stored)["message"], "Still operational.");
     assert_eq!(health(&stored)["lastTransitionTime"], "2024-01-01T00:00:00.5Z");
 }
 
-async fn a_beat_is_one_get_and_one_put_of_the_status(place: Place) {
-    place.install(Value::Null).await;
-    let line = place.line();
-    place.instance_over(line.client()).set_conditions(&[up()]).await.unwrap();
-    assert_eq!(line.sent(), [format!("GET {}", place.path()), format!("PUT {}", place.status_path())]);
+async fn heartbeat_is_one_get_and_one_put_of_the_status(fixture: Fixture) {
+    fixture.create_instance(Value::Null).await;
+    let connection = fixture.faulty_connection();
+    fixture.client_over(connection.client()).set_conditions(&[up()]).await.unwrap();
+    assert_eq!(
+        connection.requests(),
+        [format!("GET {}", fixture.path()), format!("PUT {}", fixture.status_path())]
+    );
 }
 
-async fn a_write_of_somebody_else_in_between_is_not_lost_nor_is_the_beat(place: Place) {
-    place.install(Value::Null).await;
-    let line = place.line();
-    let instance = place.instance_over(line.client());
-    line.meets(Trouble::Crossed(4));
+async fn conflict_loses_neither_the_heartbeat_nor_the_other_write(fixture: Fixture) {
+    fixture.create_instance(Value::Null).await;
+    let connection = fixture.faulty_connection();
+    let instance = fixture.client_over(connection.client());
+    connection.set_fault(Fault::Conflicts(4));
     instance.set_conditions(&[up()]).await.unwrap();
-    assert_eq!(line.sent().len(), 10, "four conflicts and a success");
-    let stored = place.stored().await;
+    assert_eq!(connection.requests().len(), 10, "four conflicts and a success");
+    let stored = fixture.read_instance().await;
     assert_eq!(health(&stored)["reason"], "ComponentsUp");
-    assert_eq!(stored["metadata"]["annotations"]["crossed"], "0");
+    assert_eq!(stored["metadata"]["annotations"]["conflicts-left"], "0");
 
-    line.meets(Trouble::Crossed(5));
-    let error = instance.pulse().await.unwrap_err();
-    assert!(matches!(error, Error::Contended { tries: 5, .. }), "{error}");
-    assert!(error.to_string().contains(&place.namespace), "{error}");
+    connection.set_fault(Fault::Conflicts(5));
+    let error = instance.send_heartbeat().await.unwrap_err();
+    assert!(matches!(error, Error::Conflict { attempts: 5, .. }), "{error}");
+    assert!(error.to_string().contains(&fixture.namespace), "{error}");
 }
 
-async fn a_missing_instance_is_named(place: Place) {
-    let error = place.instance().pulse().await.unwrap_err();
-    let instance = format!("{}/addon-instance", place.namespace);
-    assert_eq!(error, Error::Missing { instance });
-    let error = place.instance().named("another").pulse().await.unwrap_err();
-    assert_eq!(error, Error::Missing { instance: format!("{}/another", place.namespace) });
+async fn not_found_error_names_the_instance(fixture: Fixture) {
+    let error = fixture.client().send_heartbeat().await.unwrap_err();
+    let instance = format!("{}/addon-instance", fixture.namespace);
+    assert_eq!(error, Error::NotFound { instance });
+    let error = fixture.client().with_name("another").send_heartbeat().await.unwrap_err();
+    assert_eq!(error, Error::NotFound { instance: format!("{}/another", fixture.namespace) });
 }
 
 mod on_paused_time {
     use super::*;
 
     on_paused_cluster!(
-        a_condition_that_the_server_refuses_is_told_in_its_words,
-        a_line_that_is_cut_or_silent_is_an_error_in_time,
-        a_cluster_without_the_kind_is_told_how_to_get_it,
+        rejected_condition_is_reported_with_the_servers_message,
+        lost_connection_is_an_error_within_five_seconds,
+        missing_crd_error_names_the_install_command,
     );
 
-    async fn a_condition_that_the_server_refuses_is_told_in_its_words(place: Place) {
-        place.install(Value::Null).await;
-        let bad = Desired::new(ConditionType::as_read("not a type"), Status::True, Reason::as_read("R"), "");
-        let error = place.instance().set_conditions(&[bad]).await.unwrap_err();
-        assert!(matches!(error, Error::Refused { attempt: Attempt::Write, code: 422, .. }), "{error}");
+    async fn rejected_condition_is_reported_with_the_servers_message(fixture: Fixture) {
+        fixture.create_instance(Value::Null).await;
+        let invalid =
+            Desired::new(ConditionType::as_read("not a type"), Status::True, Reason::as_read("R"), "");
+        let error = fixture.client().set_conditions(&[invalid]).await.unwrap_err();
+        assert!(matches!(error, Error::Rejected { operation: Operation::Write, code: 422, .. }), "{error}");
         assert!(error.to_string().contains("status.conditions[0].type"), "{error}");
     }
 
-    async fn a_line_that_is_cut_or_silent_is_an_error_in_time(place: Place) {
-        place.install(Value::Null).await;
-        let line = place.line();
-        let instance = place.instance_over(line.client());
-        line.meets(Trouble::Cut);
-        let cut = instance.pulse().await.unwrap_err();
-        assert!(cut.to_string().contains("the line is cut"), "{cut}");
-        line.meets(Trouble::Silent);
-        let begun = tokio::time::Instant::now();
-        let silent = instance.pulse().await.unwrap_err();
-        assert!(matches!(silent, Error::Late { attempt: Attempt::Read, .. }), "{silent}");
-        assert_eq!(begun.elapsed().as_secs(), 5);
+    async fn lost_connection_is_an_error_within_five_seconds(fixture: Fixture) {
+        fixture.create_instance(Value::Null).await;
+        let connection = fixture.faulty_connection();
+        let instance = fixture.client_over(connection.client());
+        connection.set_fault(Fault::Disconnected);
+        let disconnected = instance.send_heartbeat().await.unwrap_err();
+        assert!(disconnected.to_string().contains("the connection is lost"), "{disconnected}");
+        connection.set_fault(Fault::NoResponse);
+        let started = tokio::time::Instant::now();
+        let timed_out = instance.send_heartbeat().await.unwrap_err();
+        assert!(matches!(timed_out, Error::TimedOut { operation: Operation::Read, .. }), "{timed_out}");
+        assert_eq!(started.elapsed().as_secs(), 5);
     }
 
-    async fn a_cluster_without_the_kind_is_told_how_to_get_it(place: Place) {
-        let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/addoninstances.addons.managed.openshift.io";
-        place.cluster.delete(definition).await.expect(200);
-        let error = place.instance().pulse().await.unwrap_err();
+    async fn missing_crd_error_names_the_install_command(fixture: Fixture) {
+        let crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/addoninstances.addons.managed.openshift.io";
+        fixture.cluster.delete(crd).await.expect(200);
+        let error = fixture.client().send_heartbeat().await.unwrap_err();
         assert!(matches!(error, Error::NotServed { .. }), "{error}");
         assert!(error.to_string().contains("bellwether crds --install"), "{error}");
     }
 }
 
-/// Our own server grants everything for now, so that rights can be tried on real Kubernetes only.
+/// Permissions are tested on real Kubernetes only: the embedded API server of these tests grants all requests.
 #[cfg(feature = "real-kubernetes")]
-mod rights {
+mod permissions {
     use bellwether_testkit::{Call, eventually, on_real_time, real};
 
     use super::*;
 
-    async fn grant(place: &Place, rules: Value) {
-        let rbac = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}", place.namespace);
+    async fn grant(fixture: &Fixture, rules: Value) {
+        let rbac = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}", fixture.namespace);
         let role = json!({"metadata": {"name": "addon"}, "rules": rules});
         let binding = json!({
             "metadata": {"name": "addon"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "addon"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user(place)}],
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user(fixture)}],
         });
-        place.cluster.send(Call::put(format!("{rbac}/roles/addon"), &role)).await;
+        fixture.cluster.send(Call::put(format!("{rbac}/roles/addon"), &role)).await;
         for (kind, body) in [("roles", role), ("rolebindings", binding)] {
-            place.cluster.post(format!("{rbac}/{kind}"), &body).await;
+            fixture.cluster.post(format!("{rbac}/{kind}"), &body).await;
         }
     }
 
-    fn user(place: &Place) -> String {
-        format!("addon-of-{}", place.namespace)
+    fn user(fixture: &Fixture) -> String {
+        format!("addon-of-{}", fixture.namespace)
     }
 
     fn rule(resource: &str, verb: &str) -> Value {
@@ -173,31 +177,32 @@ mod rights {
     }
 
     #[test]
-    fn reading_instances_and_updating_their_status_is_all_that_it_takes() {
+    fn get_and_update_status_permissions_suffice() {
         on_real_time(async {
-            let place = Place::in_cluster(real::cluster("heartbeat").await).await;
-            place.install(Value::Null).await;
-            let instance = place.instance_over(place.line().signed_in_as(&user(&place)).client());
+            let fixture = Fixture::in_cluster(real::cluster("heartbeat").await).await;
+            fixture.create_instance(Value::Null).await;
+            let instance =
+                fixture.client_over(fixture.faulty_connection().with_user(&user(&fixture)).client());
 
-            let none = instance.pulse().await.unwrap_err();
-            assert!(matches!(none, Error::Forbidden { attempt: Attempt::Read, .. }), "{none}");
+            let none = instance.send_heartbeat().await.unwrap_err();
+            assert!(matches!(none, Error::Forbidden { operation: Operation::Read, .. }), "{none}");
             assert!(none.to_string().contains("`get addoninstances`"), "{none}");
 
-            grant(&place, json!([rule("addoninstances", "get")])).await;
-            let half = eventually("the right to read", || async {
+            grant(&fixture, json!([rule("addoninstances", "get")])).await;
+            let read_only = eventually("permission to read", || async {
                 instance
-                    .pulse()
+                    .send_heartbeat()
                     .await
                     .err()
-                    .filter(|error| matches!(error, Error::Forbidden { attempt: Attempt::Write, .. }))
+                    .filter(|error| matches!(error, Error::Forbidden { operation: Operation::Write, .. }))
             })
             .await;
-            assert!(half.to_string().contains("`update addoninstances/status`"), "{half}");
+            assert!(read_only.to_string().contains("`update addoninstances/status`"), "{read_only}");
 
-            grant(&place, json!([rule("addoninstances", "get"), rule("addoninstances/status", "update")]))
+            grant(&fixture, json!([rule("addoninstances", "get"), rule("addoninstances/status", "update")]))
                 .await;
-            eventually("the right to write", || async { instance.set_conditions(&[up()]).await.ok() }).await;
-            assert_eq!(health(&place.stored().await)["reason"], "ComponentsUp");
+            eventually("permission to write", || async { instance.set_conditions(&[up()]).await.ok() }).await;
+            assert_eq!(health(&fixture.read_instance().await)["reason"], "ComponentsUp");
         });
     }
 }

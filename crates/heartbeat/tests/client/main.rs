@@ -1,17 +1,17 @@
-//! What add-ons do on the wire, on our server and on real Kubernetes: the client library, and the requests of Go
-//! clients byte for byte.
+//! Tests of the client library, and of the requests of Go clients byte for byte: on the embedded API server, and with the
+//! feature `real-kubernetes` also on real Kubernetes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on ends with a panic"
+    reason = "a failed test panics"
 )]
 
-mod bytes;
+mod faulty_connection;
 mod instance;
-mod line;
 mod reporter;
+mod wire;
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use serde_json::{Value, json};
 
 const GROUP: &str = "/apis/addons.managed.openshift.io/v1alpha1";
 
-/// Runs cases on our server, in process and on paused time, and with the feature also on real Kubernetes.
+/// Runs cases on the embedded API server with paused time, and with the feature `real-kubernetes` also on real Kubernetes.
 macro_rules! on_every_cluster {
     ($($case:ident),* $(,)?) => {
-        mod ours {
+        mod embedded {
             $(#[test]
             fn $case() {
                 bellwether_testkit::on_paused_time(async {
                     let cluster = bellwether_testkit::embedded::in_process().await;
-                    super::$case(crate::Place::in_cluster(cluster).await).await;
+                    super::$case(crate::Fixture::in_cluster(cluster).await).await;
                 });
             })*
         }
@@ -41,7 +41,7 @@ macro_rules! on_every_cluster {
             fn $case() {
                 bellwether_testkit::on_real_time(async {
                     let cluster = bellwether_testkit::real::cluster("heartbeat").await;
-                    super::$case(crate::Place::in_cluster(cluster).await).await;
+                    super::$case(crate::Fixture::in_cluster(cluster).await).await;
                 });
             })*
         }
@@ -49,31 +49,32 @@ macro_rules! on_every_cluster {
 }
 pub(crate) use on_every_cluster;
 
-/// Runs cases on our server only, in process and on paused time.
+/// Runs cases only on the embedded API server, with paused time.
 macro_rules! on_paused_cluster {
     ($($case:ident),* $(,)?) => {
-        mod ours {
+        mod embedded {
             $(#[test]
             fn $case() {
                 bellwether_testkit::on_paused_time(async {
                     let cluster = bellwether_testkit::embedded::in_process().await;
-                    super::$case(crate::Place::in_cluster(cluster).await).await;
+                    super::$case(crate::Fixture::in_cluster(cluster).await).await;
                 });
             })*
         }
     };
 }
 pub(crate) use on_paused_cluster;
-/// A namespace of its own, in which a case may have one instance.
-struct Place {
+
+/// A cluster with a namespace for one case, which may create one instance there.
+struct Fixture {
     cluster: Cluster,
     namespace: String,
 }
 
-impl Place {
+impl Fixture {
     async fn in_cluster(cluster: Cluster) -> Self {
-        let definitions = bellwether_api::crds().into_iter();
-        cluster.install_definitions(definitions.map(|definition| json!(definition.crd))).await;
+        let crds = bellwether_api::crds().into_iter();
+        cluster.install_definitions(crds.map(|definition| json!(definition.crd))).await;
         let namespace = cluster.namespace().await;
         Self { cluster, namespace }
     }
@@ -90,8 +91,8 @@ impl Place {
         format!("{}/status", self.path())
     }
 
-    /// Makes the instance with this period.
-    async fn install(&self, period: Value) -> Value {
+    /// Creates the instance with this period.
+    async fn create_instance(&self, period: Value) -> Value {
         let spec = if period.is_null() { json!({}) } else { json!({"heartbeatUpdatePeriod": period}) };
         let body = json!({
             "apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "AddonInstance",
@@ -100,11 +101,11 @@ impl Place {
         self.cluster.post(self.collection(), &body).await.expect(201)
     }
 
-    async fn stored(&self) -> Value {
+    async fn read_instance(&self) -> Value {
         self.cluster.get(self.path()).await.expect(200)
     }
 
-    async fn patch(&self, spec: Value) {
+    async fn patch_spec(&self, spec: Value) {
         self.cluster.merge(self.path(), &json!({"spec": spec})).await.expect(200);
     }
 
@@ -112,13 +113,13 @@ impl Place {
         self.cluster.merge(self.status_path(), &json!({"status": status})).await.expect(200);
     }
 
-    /// The client of the instance, stamping by the clock that the test goes by.
-    fn instance(&self) -> Instance {
-        self.instance_over(self.cluster.client())
+    /// The heartbeat client of the instance, with the clock of the test.
+    fn client(&self) -> Instance {
+        self.client_over(self.cluster.client())
     }
 
-    fn instance_over(&self, client: kube::Client) -> Instance {
-        Instance::in_namespace(client, &self.namespace).clock(Arc::new(SteadyClock::default()))
+    fn client_over(&self, client: kube::Client) -> Instance {
+        Instance::in_namespace(client, &self.namespace).with_clock(Arc::new(SteadyClock::default()))
     }
 }
 
@@ -130,12 +131,12 @@ fn down() -> Desired {
     Desired::new(HEALTHY, Status::False, Reason::constant("ComponentDown"), "Component X is non-operational!")
 }
 
-/// The condition of a type, or null.
-fn condition(stored: &Value, type_: &str) -> Value {
-    let conditions = stored["status"]["conditions"].as_array().cloned().unwrap_or_default();
+/// The condition of this type, or null.
+fn condition(object: &Value, type_: &str) -> Value {
+    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.into_iter().find(|condition| condition["type"] == type_).unwrap_or_default()
 }
 
-fn health(stored: &Value) -> Value {
-    condition(stored, HEALTHY.as_str())
+fn health(object: &Value) -> Value {
+    condition(object, HEALTHY.as_str())
 }

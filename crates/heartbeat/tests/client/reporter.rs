@@ -1,4 +1,4 @@
-//! The reporter: it beats at the pace that the instance asks for, whatever happens, and says a last word.
+//! The reporter: intervals, changed periods, retries after faults, and stopping.
 
 use std::time::Duration;
 
@@ -7,261 +7,277 @@ use bellwether_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::{Place, down, health, on_every_cluster, on_paused_cluster, up};
+use crate::{Fixture, down, health, on_every_cluster, on_paused_cluster, up};
 
 on_every_cluster!(
-    it_beats_again_and_again,
-    removed_conditions_come_back,
-    a_last_word_is_sent_and_then_none,
-    an_instance_that_appears_later_is_found,
+    reporter_sends_heartbeats_repeatedly,
+    removed_conditions_are_restored,
+    stop_sends_a_last_heartbeat,
+    instance_created_later_gets_heartbeats,
 );
 
-impl Place {
-    async fn stamp(&self) -> Option<jiff::Timestamp> {
-        self.stored().await["status"]["lastHeartbeatTime"].as_str().map(|text| text.parse().unwrap())
+impl Fixture {
+    async fn last_heartbeat(&self) -> Option<jiff::Timestamp> {
+        self.read_instance().await["status"]["lastHeartbeatTime"].as_str().map(|text| text.parse().unwrap())
     }
 
-    /// Waits for another stamp than this, or for the first.
-    async fn stamp_after(&self, before: Option<jiff::Timestamp>) -> jiff::Timestamp {
-        let changed = || async { self.stamp().await.filter(|stamp| Some(*stamp) != before) };
-        eventually("another stamp", changed).await
+    /// Waits until `lastHeartbeatTime` differs from `before`.
+    async fn wait_for_heartbeat_after(&self, before: Option<jiff::Timestamp>) -> jiff::Timestamp {
+        let changed = || async { self.last_heartbeat().await.filter(|time| Some(*time) != before) };
+        eventually("another heartbeat", changed).await
     }
 }
 
-async fn it_beats_again_and_again(place: Place) {
-    place.install(json!("1s")).await;
-    let reporter = Reporter::start(place.instance(), Vec::new());
+async fn reporter_sends_heartbeats_repeatedly(fixture: Fixture) {
+    fixture.create_instance(json!("1s")).await;
+    let reporter = Reporter::start(fixture.client(), Vec::new());
     let mut last = None;
     for _ in 0..4 {
-        last = Some(place.stamp_after(last).await);
+        last = Some(fixture.wait_for_heartbeat_after(last).await);
     }
-    assert!(reporter.health().is_well());
+    assert!(reporter.health().is_healthy());
     assert_eq!(reporter.health().last_success.unwrap().period.effective(), Duration::from_secs(1));
-    assert_eq!(place.stored().await["status"].get("conditions"), None);
+    assert_eq!(fixture.read_instance().await["status"].get("conditions"), None);
 }
 
-async fn removed_conditions_come_back(place: Place) {
-    place.install(json!("1s")).await;
-    let _reporter = Reporter::start(place.instance(), vec![up()]);
-    eventually("the condition", || async { health(&place.stored().await).is_object().then_some(()) }).await;
-    place.patch_status(json!({"conditions": null})).await;
-    eventually("the condition again", || async { health(&place.stored().await).is_object().then_some(()) })
-        .await;
+async fn removed_conditions_are_restored(fixture: Fixture) {
+    fixture.create_instance(json!("1s")).await;
+    let _reporter = Reporter::start(fixture.client(), vec![up()]);
+    eventually("the condition", || async {
+        health(&fixture.read_instance().await).is_object().then_some(())
+    })
+    .await;
+    fixture.patch_status(json!({"conditions": null})).await;
+    eventually("the condition again", || async {
+        health(&fixture.read_instance().await).is_object().then_some(())
+    })
+    .await;
 }
 
-async fn a_last_word_is_sent_and_then_none(place: Place) {
-    place.install(json!("1h")).await;
-    let reporter = Reporter::start(place.instance(), vec![up()]);
-    place.stamp_after(None).await;
+async fn stop_sends_a_last_heartbeat(fixture: Fixture) {
+    fixture.create_instance(json!("1h")).await;
+    let reporter = Reporter::start(fixture.client(), vec![up()]);
+    fixture.wait_for_heartbeat_after(None).await;
     reporter.set_conditions(vec![down()]).await.unwrap();
-    place.patch_status(json!({"conditions": null, "lastHeartbeatTime": null})).await;
+    fixture.patch_status(json!({"conditions": null, "lastHeartbeatTime": null})).await;
     reporter.stop().await.unwrap();
-    let stored = place.stored().await;
-    assert_eq!(health(&stored)["reason"], "ComponentDown", "the latest conditions");
-    assert!(place.stamp().await.is_some(), "with a stamp");
+    let stored = fixture.read_instance().await;
+    assert_eq!(health(&stored)["reason"], "ComponentDown", "the last heartbeat has the latest conditions");
+    assert!(fixture.last_heartbeat().await.is_some(), "the last heartbeat has a time");
 
-    let stopped = Error::Stopped { instance: format!("{}/addon-instance", place.namespace) };
+    let stopped = Error::Stopped { instance: format!("{}/addon-instance", fixture.namespace) };
     assert_eq!(reporter.set_conditions(vec![up()]).await, Err(stopped.clone()));
-    assert_eq!(reporter.pulse().await, Err(stopped.clone()));
+    assert_eq!(reporter.send_heartbeat().await, Err(stopped.clone()));
     assert_eq!(reporter.stop().await, Err(stopped));
-    assert_eq!(place.stored().await, stored);
+    assert_eq!(fixture.read_instance().await, stored);
 }
 
-async fn an_instance_that_appears_later_is_found(place: Place) {
-    let reporter = Reporter::start(place.instance(), vec![up()]);
+async fn instance_created_later_gets_heartbeats(fixture: Fixture) {
+    let reporter = Reporter::start(fixture.client(), vec![up()]);
     let mut health = reporter.subscribe();
     let failing = health.wait_for(|health| health.failures > 0).await.unwrap().clone();
-    assert!(matches!(failing.last_error.unwrap().error, Error::Missing { .. }));
+    assert!(matches!(failing.last_error.unwrap().error, Error::NotFound { .. }));
     assert_eq!(failing.last_success, None);
-    place.install(Value::Null).await;
-    let well = health.wait_for(|health| health.is_well()).await.unwrap().clone();
-    assert!(well.last_error.is_some(), "what went wrong can still be seen");
-    place.stamp_after(None).await;
+    fixture.create_instance(Value::Null).await;
+    let healthy = health.wait_for(|health| health.is_healthy()).await.unwrap().clone();
+    assert!(healthy.last_error.is_some(), "the last error is kept");
+    fixture.wait_for_heartbeat_after(None).await;
 }
 
-/// On time that passes only when everybody waits.
+/// Tests that depend on exact times.
 mod on_paused_time {
     use super::*;
-    use crate::line::Trouble;
+    use crate::faulty_connection::Fault;
 
     on_paused_cluster!(
-        beats_are_at_most_a_tenth_early_and_never_late,
-        a_period_that_makes_no_sense_counts_as_ten_seconds,
-        a_changed_period_is_followed,
-        a_shortened_long_period_is_noticed_within_a_minute,
-        looking_for_a_shorter_period_is_no_beat,
-        a_period_of_ones_own_wins,
+        interval_is_90_to_100_percent_of_the_period,
+        invalid_period_counts_as_ten_seconds,
+        changed_period_is_followed,
+        shortened_period_takes_effect_within_a_minute,
+        reading_the_period_is_not_a_heartbeat,
+        fixed_period_overrides_the_period_of_the_instance,
         new_conditions_are_sent_at_once,
-        a_dropped_reporter_is_silent,
-        beats_go_on_after_the_server_was_away,
-        a_failed_report_is_told_and_repeated,
-        stopping_waits_five_seconds_at_most,
+        dropped_reporter_sends_nothing,
+        heartbeats_continue_after_an_outage,
+        failed_conditions_are_reported_and_retried,
+        stop_takes_at_most_five_seconds,
     );
 
-    /// The seconds between the next beats.
-    async fn gaps(place: &Place, count: usize) -> Vec<i64> {
-        let mut last = place.stamp_after(place.stamp().await).await;
+    /// The seconds between the next heartbeats.
+    async fn gaps(fixture: &Fixture, count: usize) -> Vec<i64> {
+        let mut last = fixture.wait_for_heartbeat_after(fixture.last_heartbeat().await).await;
         let mut gaps = Vec::new();
         while gaps.len() < count {
-            let next = place.stamp_after(Some(last)).await;
+            let next = fixture.wait_for_heartbeat_after(Some(last)).await;
             gaps.push(next.as_second() - last.as_second());
             last = next;
         }
         gaps
     }
 
-    async fn beats_are_at_most_a_tenth_early_and_never_late(place: Place) {
-        place.install(json!("20s")).await;
-        let _reporter = Reporter::start(place.instance(), vec![up()]);
-        let gaps = gaps(&place, 30).await;
+    async fn interval_is_90_to_100_percent_of_the_period(fixture: Fixture) {
+        fixture.create_instance(json!("20s")).await;
+        let _reporter = Reporter::start(fixture.client(), vec![up()]);
+        let gaps = gaps(&fixture, 30).await;
         assert!(gaps.iter().all(|gap| (18..=20).contains(gap)), "{gaps:?}");
-        assert!(gaps.iter().any(|gap| *gap != gaps[0]), "they are spread: {gaps:?}");
+        assert!(gaps.iter().any(|gap| *gap != gaps[0]), "the intervals have no jitter: {gaps:?}");
     }
 
-    async fn a_period_that_makes_no_sense_counts_as_ten_seconds(place: Place) {
-        place.install(json!("0s")).await;
-        let _reporter = Reporter::start(place.instance(), Vec::new());
+    async fn invalid_period_counts_as_ten_seconds(fixture: Fixture) {
+        fixture.create_instance(json!("0s")).await;
+        let _reporter = Reporter::start(fixture.client(), Vec::new());
         for period in [json!("0s"), json!("banana"), json!("-5s"), json!(""), Value::Null] {
-            place.patch(json!({"heartbeatUpdatePeriod": period})).await;
-            let gaps = gaps(&place, 3).await;
+            fixture.patch_spec(json!({"heartbeatUpdatePeriod": period})).await;
+            let gaps = gaps(&fixture, 3).await;
             assert!(gaps.iter().all(|gap| (9..=10).contains(gap)), "{period}: {gaps:?}");
         }
     }
 
-    async fn a_changed_period_is_followed(place: Place) {
-        place.install(json!("10s")).await;
-        let _reporter = Reporter::start(place.instance(), Vec::new());
+    async fn changed_period_is_followed(fixture: Fixture) {
+        fixture.create_instance(json!("10s")).await;
+        let _reporter = Reporter::start(fixture.client(), Vec::new());
         for (period, range) in [("2s", 1..=2), ("25s", 22..=25), ("4s", 3..=4)] {
-            place.patch(json!({"heartbeatUpdatePeriod": period})).await;
-            // The interval under way is still the old one.
-            place.stamp_after(place.stamp().await).await;
-            let gaps = gaps(&place, 4).await;
+            fixture.patch_spec(json!({"heartbeatUpdatePeriod": period})).await;
+            // The current interval still has the previous length.
+            fixture.wait_for_heartbeat_after(fixture.last_heartbeat().await).await;
+            let gaps = gaps(&fixture, 4).await;
             assert!(gaps.iter().all(|gap| range.contains(gap)), "{period}: {gaps:?}");
         }
     }
 
-    async fn a_shortened_long_period_is_noticed_within_a_minute(place: Place) {
-        place.install(json!("24h")).await;
-        let _reporter = Reporter::start(place.instance(), Vec::new());
-        let first = place.stamp_after(None).await;
+    async fn shortened_period_takes_effect_within_a_minute(fixture: Fixture) {
+        fixture.create_instance(json!("24h")).await;
+        let _reporter = Reporter::start(fixture.client(), Vec::new());
+        let first = fixture.wait_for_heartbeat_after(None).await;
         sleep(Duration::from_secs(3 * 3600 + 7)).await;
-        assert_eq!(place.stamp().await, Some(first));
-        place.patch(json!({"heartbeatUpdatePeriod": "5s"})).await;
-        let begun = Instant::now();
-        while place.stamp().await == Some(first) {
+        assert_eq!(fixture.last_heartbeat().await, Some(first));
+        fixture.patch_spec(json!({"heartbeatUpdatePeriod": "5s"})).await;
+        let started = Instant::now();
+        while fixture.last_heartbeat().await == Some(first) {
             sleep(Duration::from_secs(1)).await;
         }
-        assert!(begun.elapsed() <= Duration::from_secs(61), "{:?}", begun.elapsed());
-        assert!(gaps(&place, 3).await.iter().all(|gap| (4..=5).contains(gap)));
+        assert!(started.elapsed() <= Duration::from_secs(61), "{:?}", started.elapsed());
+        assert!(gaps(&fixture, 3).await.iter().all(|gap| (4..=5).contains(gap)));
     }
 
-    async fn looking_for_a_shorter_period_is_no_beat(place: Place) {
-        place.install(json!("1h")).await;
-        let line = place.line();
-        let _reporter = Reporter::start(place.instance_over(line.client()), vec![up()]);
+    async fn reading_the_period_is_not_a_heartbeat(fixture: Fixture) {
+        fixture.create_instance(json!("1h")).await;
+        let connection = fixture.faulty_connection();
+        let _reporter = Reporter::start(fixture.client_over(connection.client()), vec![up()]);
         sleep(Duration::from_secs(50 * 60 + 5)).await;
-        let puts = line.sent().iter().filter(|sent| sent.starts_with("PUT")).count();
-        assert_eq!((puts, line.sent().len()), (1, 2 + 50), "one beat, and a look each minute");
+        let puts = connection.requests().iter().filter(|sent| sent.starts_with("PUT")).count();
+        assert_eq!(
+            (puts, connection.requests().len()),
+            (1, 2 + 50),
+            "one heartbeat, and one read of the period per minute"
+        );
     }
 
-    async fn a_period_of_ones_own_wins(place: Place) {
-        place.install(json!("1h")).await;
-        let reporter = Reporter::every(Duration::from_secs(30), place.instance(), Vec::new());
-        assert!(gaps(&place, 4).await.iter().all(|gap| (27..=30).contains(gap)));
+    async fn fixed_period_overrides_the_period_of_the_instance(fixture: Fixture) {
+        fixture.create_instance(json!("1h")).await;
+        let reporter = Reporter::start_with_period(Duration::from_secs(30), fixture.client(), Vec::new());
+        assert!(gaps(&fixture, 4).await.iter().all(|gap| (27..=30).contains(gap)));
         drop(reporter);
-        let _shortest = Reporter::every(Duration::ZERO, place.instance(), Vec::new());
-        assert!(gaps(&place, 9).await.iter().all(|gap| *gap == 1));
+        let _shortest = Reporter::start_with_period(Duration::ZERO, fixture.client(), Vec::new());
+        assert!(gaps(&fixture, 9).await.iter().all(|gap| *gap == 1));
     }
 
-    async fn new_conditions_are_sent_at_once(place: Place) {
-        place.install(json!("10s")).await;
-        let reporter = Reporter::start(place.instance(), vec![up()]);
-        let first = place.stamp_after(None).await;
+    async fn new_conditions_are_sent_at_once(fixture: Fixture) {
+        fixture.create_instance(json!("10s")).await;
+        let reporter = Reporter::start(fixture.client(), vec![up()]);
+        let first = fixture.wait_for_heartbeat_after(None).await;
         sleep(Duration::from_secs(4)).await;
-        let begun = Instant::now();
+        let started = Instant::now();
         reporter.set_conditions(vec![down()]).await.unwrap();
-        assert_eq!(begun.elapsed(), Duration::ZERO);
-        let stored = place.stored().await;
+        assert_eq!(started.elapsed(), Duration::ZERO);
+        let stored = fixture.read_instance().await;
         assert_eq!(health(&stored)["reason"], "ComponentDown");
-        let said = place.stamp().await.unwrap();
-        assert_eq!(said.as_second() - first.as_second(), 4, "which is a beat");
-        let next = place.stamp_after(Some(said)).await;
-        assert!((9..=10).contains(&(next.as_second() - said.as_second())), "and begins a period");
-        assert_eq!(health(&place.stored().await), health(&stored), "which repeats them");
+        let reported = fixture.last_heartbeat().await.unwrap();
+        assert_eq!(reported.as_second() - first.as_second(), 4, "new conditions are a heartbeat");
+        let next = fixture.wait_for_heartbeat_after(Some(reported)).await;
+        assert!(
+            (9..=10).contains(&(next.as_second() - reported.as_second())),
+            "the next heartbeat is one period later"
+        );
+        assert_eq!(
+            health(&fixture.read_instance().await),
+            health(&stored),
+            "the next heartbeat repeats the conditions"
+        );
         sleep(Duration::from_secs(2)).await;
-        reporter.pulse().await.unwrap();
-        let pulsed = place.stamp().await.unwrap();
-        assert_eq!(pulsed.as_second() - next.as_second(), 2);
+        reporter.send_heartbeat().await.unwrap();
+        let sent = fixture.last_heartbeat().await.unwrap();
+        assert_eq!(sent.as_second() - next.as_second(), 2);
     }
 
-    async fn a_dropped_reporter_is_silent(place: Place) {
-        place.install(json!("1s")).await;
-        let reporter = Reporter::start(place.instance(), Vec::new());
-        place.stamp_after(None).await;
+    async fn dropped_reporter_sends_nothing(fixture: Fixture) {
+        fixture.create_instance(json!("1s")).await;
+        let reporter = Reporter::start(fixture.client(), Vec::new());
+        fixture.wait_for_heartbeat_after(None).await;
         drop(reporter);
-        let last = place.stamp().await;
+        let last = fixture.last_heartbeat().await;
         sleep(Duration::from_secs(60)).await;
-        assert_eq!(place.stamp().await, last);
+        assert_eq!(fixture.last_heartbeat().await, last);
     }
 
-    async fn beats_go_on_after_the_server_was_away(place: Place) {
-        place.install(json!("10s")).await;
-        let line = place.line();
-        let reporter = Reporter::start(place.instance_over(line.client()), vec![up()]);
-        place.stamp_after(None).await;
-        for trouble in [Trouble::Cut, Trouble::Silent] {
-            let before = line.sent().len();
-            line.meets(trouble.clone());
-            let begun = Instant::now();
+    async fn heartbeats_continue_after_an_outage(fixture: Fixture) {
+        fixture.create_instance(json!("10s")).await;
+        let connection = fixture.faulty_connection();
+        let reporter = Reporter::start(fixture.client_over(connection.client()), vec![up()]);
+        fixture.wait_for_heartbeat_after(None).await;
+        for fault in [Fault::Disconnected, Fault::NoResponse] {
+            let before = connection.requests().len();
+            connection.set_fault(fault.clone());
+            let started = Instant::now();
             sleep(Duration::from_secs(65)).await;
-            let (health, tries) = (reporter.health(), line.sent().len() - before);
-            assert!(!health.is_well() && health.failures >= 5, "{trouble:?}: {health:?}");
-            assert!((5..=12).contains(&tries), "{trouble:?}: neither still nor frantic: {tries}");
-            line.meets(Trouble::None);
-            place.stamp_after(place.stamp().await).await;
+            let (health, attempts) = (reporter.health(), connection.requests().len() - before);
+            assert!(!health.is_healthy() && health.failures >= 5, "{fault:?}: {health:?}");
+            assert!((5..=12).contains(&attempts), "{fault:?}: {attempts} attempts");
+            connection.set_fault(Fault::None);
+            fixture.wait_for_heartbeat_after(fixture.last_heartbeat().await).await;
             assert!(
-                begun.elapsed() <= Duration::from_secs(65 + 10 + 5),
-                "{trouble:?}: {:?}",
-                begun.elapsed()
+                started.elapsed() <= Duration::from_secs(65 + 10 + 5),
+                "{fault:?}: {:?}",
+                started.elapsed()
             );
-            reporter.subscribe().wait_for(|health| health.is_well()).await.unwrap();
-            let gaps = gaps(&place, 2).await;
-            assert!(gaps.iter().all(|gap| (9..=10).contains(gap)), "{trouble:?}: {gaps:?}");
+            reporter.subscribe().wait_for(|health| health.is_healthy()).await.unwrap();
+            let gaps = gaps(&fixture, 2).await;
+            assert!(gaps.iter().all(|gap| (9..=10).contains(gap)), "{fault:?}: {gaps:?}");
         }
     }
 
-    async fn a_failed_report_is_told_and_repeated(place: Place) {
-        place.install(json!("10s")).await;
-        let line = place.line();
-        let reporter = Reporter::start(place.instance_over(line.client()), vec![up()]);
-        place.stamp_after(None).await;
-        line.meets(Trouble::Cut);
+    async fn failed_conditions_are_reported_and_retried(fixture: Fixture) {
+        fixture.create_instance(json!("10s")).await;
+        let connection = fixture.faulty_connection();
+        let reporter = Reporter::start(fixture.client_over(connection.client()), vec![up()]);
+        fixture.wait_for_heartbeat_after(None).await;
+        connection.set_fault(Fault::Disconnected);
         let error = reporter.set_conditions(vec![down()]).await.unwrap_err();
-        assert!(matches!(error, Error::Unanswered { .. }), "{error}");
+        assert!(matches!(error, Error::NoResponse { .. }), "{error}");
         assert_eq!(reporter.health().last_error.unwrap().error, error);
-        line.meets(Trouble::None);
-        let begun = Instant::now();
-        eventually("the report", || async {
-            (health(&place.stored().await)["reason"] == "ComponentDown").then_some(())
+        connection.set_fault(Fault::None);
+        let started = Instant::now();
+        eventually("the conditions", || async {
+            (health(&fixture.read_instance().await)["reason"] == "ComponentDown").then_some(())
         })
         .await;
-        assert!(begun.elapsed() <= Duration::from_millis(1100), "{:?}", begun.elapsed());
+        assert!(started.elapsed() <= Duration::from_millis(1100), "{:?}", started.elapsed());
     }
 
-    async fn stopping_waits_five_seconds_at_most(place: Place) {
-        place.install(json!("10s")).await;
-        let line = place.line();
-        let reporter = Reporter::start(place.instance_over(line.client()), vec![up()]);
-        place.stamp_after(None).await;
-        line.meets(Trouble::Silent);
-        let begun = Instant::now();
+    async fn stop_takes_at_most_five_seconds(fixture: Fixture) {
+        fixture.create_instance(json!("10s")).await;
+        let connection = fixture.faulty_connection();
+        let reporter = Reporter::start(fixture.client_over(connection.client()), vec![up()]);
+        fixture.wait_for_heartbeat_after(None).await;
+        connection.set_fault(Fault::NoResponse);
+        let started = Instant::now();
         let error = reporter.stop().await.unwrap_err();
-        assert!(matches!(error, Error::Late { .. }), "{error}");
-        assert!(begun.elapsed() <= Duration::from_millis(5001), "{:?}", begun.elapsed());
-        line.meets(Trouble::None);
-        let last = place.stamp().await;
+        assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+        assert!(started.elapsed() <= Duration::from_millis(5001), "{:?}", started.elapsed());
+        connection.set_fault(Fault::None);
+        let last = fixture.last_heartbeat().await;
         sleep(Duration::from_secs(60)).await;
-        assert_eq!(place.stamp().await, last);
-        assert!(matches!(reporter.pulse().await, Err(Error::Stopped { .. })));
+        assert_eq!(fixture.last_heartbeat().await, last);
+        assert!(matches!(reporter.send_heartbeat().await, Err(Error::Stopped { .. })));
     }
 }

@@ -65,7 +65,7 @@ impl Leases {
         life.lost = said == Some(Status::Unknown);
         let limit =
             Duration::from_secs(u64::from(lease_seconds(cluster)) * u64::from(LEASE_GRACE.unsigned_abs()));
-        let freshness = Freshness { limit, boundary: Boundary::StaleAtLimit, lead: limit };
+        let freshness = Freshness { limit, boundary: Boundary::StaleAtLimit, max_clock_lead: limit };
         let excused = self.troubled.map(|troubled| freshness.judge(Some(&Beat::witnessed(troubled)), now));
         let heard = freshness.judge(Some(&life.beat), now);
         let until = [Some(heard), excused].into_iter().flatten().filter_map(Judgement::next_change).max();

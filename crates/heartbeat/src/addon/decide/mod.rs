@@ -1,7 +1,8 @@
-//! From what was read of an Addon and around it to what is to be written. Pure.
+//! Computes from an Addon and its objects which writes are needed and what the status must be. It is pure: `controller` reads
+//! the objects and executes the plan.
 //!
-//! A plan has steps or it has none. As long as there are steps, the world is not as the Addon wants it, and its status
-//! waits; with none left, the status is the truth about what was read.
+//! **Invariant:** the status of a plan may be written only if the plan has no steps. Then the status describes the objects
+//! that were read; otherwise the objects are about to change.
 
 mod deletion;
 mod instance;
@@ -13,60 +14,62 @@ use std::collections::BTreeMap;
 
 use bellwether_api::addons_managed::AddonSpec;
 use bellwether_clock::whole_seconds;
-use bellwether_conditions::{ConditionType, Desired, Reason, Status as Holds, TransitionKey, shorten};
+use bellwether_conditions::{
+    ConditionType, Desired, Reason, Status as ConditionStatus, TransitionKey, shorten,
+};
 use bellwether_runtime::Next;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
-use self::instance::Provision;
-use super::subject::{Instance, Misconfigured, Status, Subject, target};
-use crate::vocabulary::addon::{self, messages, reasons};
+use self::instance::{InstancePlan, InstanceState};
+use super::object::{AddonObject, InstanceObject, InvalidSpec, Status, target_namespace};
+use crate::vocabulary::addon::{self as names, messages, reasons};
 
-/// The longest message that a condition may have.
-const LONGEST_MESSAGE: usize = 32_768;
+/// The maximum length of a message in metav1.Condition, in bytes.
+const MAX_MESSAGE_BYTES: usize = 32_768;
 
-/// Whether the silence of an add-on is also told on its Addon, as the condition `HeartbeatTimeout`.
+/// Whether a heartbeat timeout is also reported on the Addon, in the condition `HeartbeatTimeout`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MirrorTimeouts {
-    /// It is told on the instance alone.
+    /// Only the AddonInstance reports it.
     #[default]
     Off,
-    /// It is told on both.
+    /// The Addon reports it too.
     On,
 }
 
-/// What was read.
+/// The inputs of a decision.
 pub(super) struct Observed<'a> {
-    pub(super) subject: &'a Subject,
+    pub(super) addon: &'a AddonObject,
     /// Whether the AddonOperator pauses all Addons.
     pub(super) all_paused: bool,
-    /// The namespaces that matter to the Addon, as far as they are there.
+    /// The existing ones of the listed namespaces and the target namespace.
     pub(super) namespaces: BTreeMap<String, ObjectMeta>,
     /// The instance in the target namespace.
-    pub(super) instance: Option<Instance>,
-    /// What the API server refused just now, and why.
-    pub(super) refused: &'a Refusals,
+    pub(super) instance: Option<InstanceObject>,
+    /// The writes that the API server rejected in this reconcile.
+    pub(super) rejections: &'a Rejections,
     pub(super) mirror: MirrorTimeouts,
     pub(super) now: Timestamp,
 }
 
-/// What the API server refused, and its words.
-pub(super) type Refusals = BTreeMap<Piece, String>;
+/// The objects whose write the API server rejected, each with the message of the API server.
+pub(super) type Rejections = BTreeMap<ManagedObject, String>;
 
-/// What a step is about.
+/// An object that the controller writes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Piece {
+pub(super) enum ManagedObject {
     Addon,
     Namespace(String),
     Instance { namespace: String },
 }
 
-/// What to do.
+/// The writes that are needed, and the resulting status.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
-    /// The whole new status, to be written once there are no steps.
+    /// The complete new status, to be written if there are no steps.
     pub(super) status: Status,
     pub(super) next: Next,
 }
@@ -74,125 +77,131 @@ pub(super) struct Plan {
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    pub(super) piece: Piece,
+    pub(super) object: ManagedObject,
     pub(super) change: Change,
 }
 
-/// How a piece is written.
+/// How an object is written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change {
     Create(Value),
-    /// A merge patch; it names the resourceVersion that it is meant for.
+    /// A merge patch that contains the resourceVersion, so that it fails if the object has changed.
     Patch(Value),
 }
 
 pub(super) fn decide(observed: &Observed<'_>) -> Plan {
-    let draft = Draft::of(observed);
-    if observed.subject.is_being_deleted() {
-        return terminate(observed.subject, draft);
+    let draft = StatusDraft::new(observed);
+    if observed.addon.is_being_deleted() {
+        return plan_deletion(observed.addon, draft);
     }
-    match (pause(observed), &observed.subject.spec) {
-        (Some(pause), _) => rest(draft, pause),
-        (None, Err(misconfigured)) => misread(draft, misconfigured),
-        (None, Ok(spec)) => provide(observed, spec, draft),
+    match (pause_reason(observed), &observed.addon.spec) {
+        (Some(pause), _) => plan_pause(draft, pause),
+        (None, Err(invalid)) => plan_invalid_spec(draft, invalid),
+        (None, Ok(spec)) => plan_objects(observed, spec, draft),
     }
 }
 
-/// The Addon is let go once its status says that it is being deleted. What it owns goes by its owner references.
-fn terminate(subject: &Subject, mut draft: Draft) -> Plan {
-    draft.conclude(
-        Verdict::waiting(reasons::TERMINATING, "Addon is being deleted.").in_phase(Phase::Terminating),
+/// The finalizer is removed after the status reports `Terminating`. Kubernetes then deletes the owned objects.
+fn plan_deletion(addon: &AddonObject, mut draft: StatusDraft) -> Plan {
+    draft.set_availability(
+        Availability::pending(reasons::TERMINATING, "Addon is being deleted.").in_phase(Phase::Terminating),
     );
-    let told = draft.status == subject.status;
-    let steps = if told && subject.has_finalizer() { vec![drop_finalizer(subject)] } else { Vec::new() };
-    draft.plan(steps)
+    let is_reported = draft.status == addon.status;
+    let steps = if is_reported && addon.has_finalizer() { vec![remove_finalizer(addon)] } else { Vec::new() };
+    draft.into_plan(steps)
 }
 
-fn pause(observed: &Observed<'_>) -> Option<(Reason, &'static str)> {
+fn pause_reason(observed: &Observed<'_>) -> Option<(Reason, &'static str)> {
     if observed.all_paused {
-        let message = "Nothing is done while .spec.pause of AddonOperator \"addon-operator\" is set.";
+        let message =
+            "Addon is not reconciled while .spec.pause of AddonOperator \"addon-operator\" is true.";
         return Some((reasons::ADDON_OPERATOR_PAUSED, message));
     }
-    let paused = observed.subject.spec.as_ref().is_ok_and(|spec| spec.pause);
-    paused.then_some((reasons::ADDON_PAUSED, "Nothing is done while .spec.pause is set."))
+    let paused = observed.addon.spec.as_ref().is_ok_and(|spec| spec.pause);
+    paused.then_some((reasons::ADDON_PAUSED, "Addon is not reconciled while .spec.pause is true."))
 }
 
-fn rest(mut draft: Draft, (reason, message): (Reason, &str)) -> Plan {
-    draft.set(addon::PAUSED, Holds::True, reason, message);
-    draft.plan(Vec::new())
+fn plan_pause(mut draft: StatusDraft, (reason, message): (Reason, &str)) -> Plan {
+    draft.set(names::PAUSED, ConditionStatus::True, reason, message);
+    draft.into_plan(Vec::new())
 }
 
-fn misread(mut draft: Draft, misconfigured: &Misconfigured) -> Plan {
-    draft.status.conditions.remove(&addon::PAUSED);
-    draft.conclude(Verdict::wrong(misconfigured.to_string()));
-    draft.plan(Vec::new())
+fn plan_invalid_spec(mut draft: StatusDraft, invalid: &InvalidSpec) -> Plan {
+    draft.status.conditions.remove(&names::PAUSED);
+    draft.set_availability(Availability::configuration_error(invalid.to_string()));
+    draft.into_plan(Vec::new())
 }
 
-/// Namespaces, then the instance in one of them; what the instance says decides the rest.
-fn provide(observed: &Observed<'_>, spec: &AddonSpec, mut draft: Draft) -> Plan {
-    let subject = observed.subject;
-    draft.status.conditions.remove(&addon::PAUSED);
-    let target = target(&spec.install);
-    let namespaces = namespaces::provide(observed, spec, target.as_ref().ok().copied());
-    let provision = match &target {
-        Ok(target) => instance::provide(observed, spec, target),
-        Err(_) => Provision::none(),
+/// Plans the finalizer, the namespaces and the instance, and derives the status from their state.
+fn plan_objects(observed: &Observed<'_>, spec: &AddonSpec, mut draft: StatusDraft) -> Plan {
+    let addon = observed.addon;
+    draft.status.conditions.remove(&names::PAUSED);
+    let target = target_namespace(&spec.install);
+    let namespaces = namespaces::plan(observed, spec, target.as_ref().ok().copied());
+    let instance = match &target {
+        Ok(target) => instance::plan(observed, spec, target),
+        Err(_) => InstancePlan::without_target(),
     };
-    let found = provision.ours();
-    draft.next = deletion::hand_shake(&mut draft, subject, spec, found);
-    mirror(&mut draft, observed.mirror, found);
-    draft.conclude(judge(spec, target.err(), &namespaces.unready, &provision));
+    let owned = instance.owned();
+    draft.next = deletion::update_conditions(&mut draft, addon, spec, owned);
+    mirror_heartbeat_timeout(&mut draft, observed.mirror, owned);
+    draft.set_availability(evaluate_availability(spec, target.err(), &namespaces.unready, &instance));
 
     let mut steps = Vec::new();
-    if !subject.has_finalizer() {
-        steps.push(add_finalizer(subject));
+    if !addon.has_finalizer() {
+        steps.push(add_finalizer(addon));
     }
     steps.extend(namespaces.steps);
-    steps.extend(provision.step);
-    draft.plan(steps)
+    steps.extend(instance.step);
+    draft.into_plan(steps)
 }
 
-fn judge(
+fn evaluate_availability(
     spec: &AddonSpec,
-    misconfigured: Option<Misconfigured>,
+    invalid: Option<InvalidSpec>,
     unready_namespaces: &[String],
-    provision: &Provision<'_>,
-) -> Verdict {
-    if let Some(misconfigured) = misconfigured {
-        return Verdict::wrong(misconfigured.to_string());
+    instance: &InstancePlan<'_>,
+) -> Availability {
+    if let Some(invalid) = invalid {
+        return Availability::configuration_error(invalid.to_string());
     }
-    if let instance::State::Foreign(words) = &provision.state {
-        return Verdict::wrong(words.clone());
+    if let InstanceState::OwnedByOther(message) = &instance.state {
+        return Availability::configuration_error(message.clone());
     }
     if !unready_namespaces.is_empty() {
         let message = format!("Waiting for namespaces: {}.", unready_namespaces.join("; "));
-        return Verdict::waiting(reasons::UNREADY_NAMESPACES, message);
+        return Availability::pending(reasons::UNREADY_NAMESPACES, message);
     }
-    match &provision.state {
-        instance::State::Waiting(words) => {
-            Verdict::waiting(reasons::ADDON_INSTANCE_NOT_INSTALLED, words.clone())
+    match &instance.state {
+        InstanceState::NotReady(message) => {
+            Availability::pending(reasons::ADDON_INSTANCE_NOT_INSTALLED, message.clone())
         }
-        instance::State::Ours(found)
-            if spec.install_ack_required && !found.says(&crate::vocabulary::instance::INSTALLED) =>
+        InstanceState::Owned(owned)
+            if spec.install_ack_required && !owned.is_true(&crate::vocabulary::instance::INSTALLED) =>
         {
-            Verdict::waiting(reasons::ADDON_INSTANCE_NOT_INSTALLED, messages::NOT_INSTALLED)
+            Availability::pending(reasons::ADDON_INSTANCE_NOT_INSTALLED, messages::NOT_INSTALLED)
         }
-        instance::State::Ours(_) | instance::State::Foreign(_) => Verdict::ready(),
+        InstanceState::Owned(_) | InstanceState::OwnedByOther(_) => Availability::ready(),
     }
 }
 
-fn mirror(draft: &mut Draft, mirror: MirrorTimeouts, instance: Option<&Instance>) {
-    let timeout = instance.and_then(Instance::timeout).filter(|_| mirror == MirrorTimeouts::On);
+fn mirror_heartbeat_timeout(
+    draft: &mut StatusDraft,
+    mirror: MirrorTimeouts,
+    instance: Option<&InstanceObject>,
+) {
+    let timeout =
+        instance.and_then(InstanceObject::heartbeat_timeout).filter(|_| mirror == MirrorTimeouts::On);
     match timeout {
         Some(timeout) => {
             let message = timeout.message.clone();
-            draft.set(addon::HEARTBEAT_TIMEOUT, Holds::True, reasons::HEARTBEAT_TIMEOUT, message);
+            draft.set(names::HEARTBEAT_TIMEOUT, ConditionStatus::True, reasons::HEARTBEAT_TIMEOUT, message);
         }
-        None => drop(draft.status.conditions.remove(&addon::HEARTBEAT_TIMEOUT)),
+        None => drop(draft.status.conditions.remove(&names::HEARTBEAT_TIMEOUT)),
     }
 }
 
-/// The state of an Addon in one word.
+/// `status.phase` of an Addon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Pending,
@@ -212,26 +221,31 @@ impl Phase {
     }
 }
 
-/// What is said of an Addon as a whole.
-struct Verdict {
-    available: Holds,
+/// The condition `Available` of an Addon, and its phase.
+struct Availability {
+    status: ConditionStatus,
     reason: Reason,
     message: String,
     phase: Phase,
 }
 
-impl Verdict {
+impl Availability {
     fn ready() -> Self {
-        let message = "The namespaces and the instance of the add-on are there.".to_owned();
-        Self { available: Holds::True, reason: reasons::FULLY_RECONCILED, message, phase: Phase::Ready }
+        let message = "All namespaces and the AddonInstance exist.".to_owned();
+        Self {
+            status: ConditionStatus::True,
+            reason: reasons::FULLY_RECONCILED,
+            message,
+            phase: Phase::Ready,
+        }
     }
 
-    fn waiting(reason: Reason, message: impl Into<String>) -> Self {
-        Self { available: Holds::False, reason, message: message.into(), phase: Phase::Pending }
+    fn pending(reason: Reason, message: impl Into<String>) -> Self {
+        Self { status: ConditionStatus::False, reason, message: message.into(), phase: Phase::Pending }
     }
 
-    fn wrong(message: String) -> Self {
-        Self::waiting(reasons::CONFIGURATION_ERROR, message).in_phase(Phase::Error)
+    fn configuration_error(message: String) -> Self {
+        Self::pending(reasons::CONFIGURATION_ERROR, message).in_phase(Phase::Error)
     }
 
     fn in_phase(self, phase: Phase) -> Self {
@@ -239,58 +253,65 @@ impl Verdict {
     }
 }
 
-/// The status as it is being written.
-struct Draft {
+/// The new status while it is computed.
+struct StatusDraft {
     status: Status,
     generation: Option<i64>,
     now: Timestamp,
     next: Next,
 }
 
-impl Draft {
-    fn of(observed: &Observed<'_>) -> Self {
-        let generation = observed.subject.metadata.generation;
-        let mut status = observed.subject.status.clone();
+impl StatusDraft {
+    fn new(observed: &Observed<'_>) -> Self {
+        let generation = observed.addon.metadata.generation;
+        let mut status = observed.addon.status.clone();
         status.observed_generation = generation.or(status.observed_generation);
         Self { status, generation, now: whole_seconds(observed.now), next: Next::OnChange }
     }
 
-    fn set(&mut self, type_: ConditionType, holds: Holds, reason: Reason, message: impl Into<String>) {
-        let wish = Desired::new(type_, holds, reason, shorten(&message.into(), LONGEST_MESSAGE));
-        let wish = match self.generation {
-            Some(generation) => wish.observed_at(generation),
-            None => wish,
+    fn set(
+        &mut self,
+        type_: ConditionType,
+        status: ConditionStatus,
+        reason: Reason,
+        message: impl Into<String>,
+    ) {
+        let desired = Desired::new(type_, status, reason, shorten(&message.into(), MAX_MESSAGE_BYTES));
+        let desired = match self.generation {
+            Some(generation) => desired.observed_at(generation),
+            None => desired,
         };
-        // Whether anything changed is seen from the whole.
-        let _ = self.status.conditions.upsert(wish, TransitionKey::Status, self.now);
+        // The outcome is not needed: the controller compares the complete status.
+        let _ = self.status.conditions.upsert(desired, TransitionKey::Status, self.now);
     }
 
-    fn conclude(&mut self, verdict: Verdict) {
-        if verdict.available == Holds::True {
-            self.set(addon::INSTALLED, Holds::True, reasons::ADDON_INSTALLED, "Addon has been available.");
+    fn set_availability(&mut self, availability: Availability) {
+        if availability.status == ConditionStatus::True {
+            let message = "Addon was available at least once.";
+            self.set(names::INSTALLED, ConditionStatus::True, reasons::ADDON_INSTALLED, message);
         }
-        self.set(addon::AVAILABLE, verdict.available, verdict.reason, verdict.message);
-        self.status.phase = Some(verdict.phase.as_str().to_owned());
+        self.set(names::AVAILABLE, availability.status, availability.reason, availability.message);
+        self.status.phase = Some(availability.phase.as_str().to_owned());
     }
 
-    fn plan(self, steps: Vec<Step>) -> Plan {
+    fn into_plan(self, steps: Vec<Step>) -> Plan {
         Plan { steps, status: self.status, next: self.next }
     }
 }
 
-fn add_finalizer(subject: &Subject) -> Step {
-    let mut finalizers = subject.finalizers().to_vec();
-    finalizers.push(addon::FINALIZER.to_owned());
-    set_finalizers(subject, &finalizers)
+fn add_finalizer(addon: &AddonObject) -> Step {
+    let mut finalizers = addon.finalizers().to_vec();
+    finalizers.push(names::FINALIZER.to_owned());
+    set_finalizers(addon, &finalizers)
 }
 
-fn drop_finalizer(subject: &Subject) -> Step {
-    let others = subject.finalizers().iter().filter(|finalizer| *finalizer != addon::FINALIZER);
-    set_finalizers(subject, &others.cloned().collect::<Vec<_>>())
+fn remove_finalizer(addon: &AddonObject) -> Step {
+    let others = addon.finalizers().iter().filter(|finalizer| *finalizer != names::FINALIZER);
+    set_finalizers(addon, &others.cloned().collect::<Vec<_>>())
 }
 
-fn set_finalizers(subject: &Subject, finalizers: &[String]) -> Step {
-    let version = &subject.metadata.resource_version;
+fn set_finalizers(addon: &AddonObject, finalizers: &[String]) -> Step {
+    let version = &addon.metadata.resource_version;
     let patch = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
-    Step { piece: Piece::Addon, change: Change::Patch(patch) }
+    Step { object: ManagedObject::Addon, change: Change::Patch(patch) }
 }

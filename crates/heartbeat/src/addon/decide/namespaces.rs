@@ -1,7 +1,7 @@
-//! The namespaces of an Addon: made where they are missing, used where they are there.
+//! Plans the namespaces of an Addon: missing ones are created, existing ones are used and labelled.
 //!
-//! **Only what was made for an Addon is owned by one**, and so goes with it: a namespace that was there before stays.
-//! One that several Addons list goes with the last of them.
+//! **Invariant:** only namespaces that were created for an Addon get owner references. A namespace that existed before is
+//! therefore kept when the Addon is deleted; one that several Addons list is deleted with the last of them.
 
 use std::collections::BTreeMap;
 
@@ -9,62 +9,66 @@ use bellwether_api::addons_managed::AddonSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Map, Value, json};
 
-use super::{Change, Observed, Piece, Step};
-use crate::addon::subject::{Role, Subject, is_addon};
+use super::{Change, ManagedObject, Observed, Step};
+use crate::addon::object::{AddonObject, OwnerRole, is_addon};
 
-/// What to do about the namespaces, and what there is to wait for.
-pub(super) struct Namespaces {
+/// The writes that the namespaces need, and why some namespaces are not ready.
+pub(super) struct NamespacePlan {
     pub(super) steps: Vec<Step>,
+    /// One message per namespace that is not ready.
     pub(super) unready: Vec<String>,
 }
 
-type Texts = BTreeMap<String, String>;
+type StringMap = BTreeMap<String, String>;
 
-/// A namespace as the Addon lists it.
+/// The labels and annotations that the Addon lists for a namespace.
 #[derive(Default)]
-struct Wanted {
-    labels: Texts,
-    annotations: Texts,
+struct DesiredNamespace {
+    labels: StringMap,
+    annotations: StringMap,
 }
 
-pub(super) fn provide(observed: &Observed<'_>, spec: &AddonSpec, target: Option<&str>) -> Namespaces {
-    let wanted = listed(spec);
-    let mut namespaces = Namespaces { steps: Vec::new(), unready: Vec::new() };
-    for (name, wanted) in &wanted {
+pub(super) fn plan(observed: &Observed<'_>, spec: &AddonSpec, target: Option<&str>) -> NamespacePlan {
+    let listed = listed_namespaces(spec);
+    let mut plan = NamespacePlan { steps: Vec::new(), unready: Vec::new() };
+    for (name, desired) in &listed {
         let found = observed.namespaces.get(*name);
-        let piece = Piece::Namespace((*name).to_owned());
+        let object = ManagedObject::Namespace((*name).to_owned());
         match found {
             Some(found) if found.deletion_timestamp.is_some() => {
-                namespaces.unready.push(format!("{name:?} is being deleted"));
+                plan.unready.push(format!("{name:?} is being deleted"));
             }
             found => {
-                let change = change(observed.subject, name, wanted, found);
-                match observed.refused.get(&piece) {
-                    Some(words) => namespaces.unready.push(format!("{name:?} cannot be provided: {words}")),
-                    None => namespaces.steps.extend(change.map(|change| Step { piece, change })),
+                let change = required_change(observed.addon, name, desired, found);
+                match observed.rejections.get(&object) {
+                    Some(message) => {
+                        plan.unready.push(format!("{name:?} cannot be created or changed: {message}"));
+                    }
+                    None => plan.steps.extend(change.map(|change| Step { object, change })),
                 }
             }
         }
     }
-    let target = target.filter(|target| !wanted.contains_key(target));
-    namespaces.unready.extend(target.and_then(|target| unlisted(observed, target)));
+    let unlisted_target = target.filter(|target| !listed.contains_key(target));
+    plan.unready.extend(unlisted_target.and_then(|target| unready_message(observed, target)));
+    plan
+}
+
+/// The listed namespaces by name. Entries with the same name are merged, entries without a name are ignored.
+fn listed_namespaces(spec: &AddonSpec) -> BTreeMap<&str, DesiredNamespace> {
+    let mut namespaces: BTreeMap<&str, DesiredNamespace> = BTreeMap::new();
+    for listed in spec.namespaces.iter().filter(|listed| !listed.name.is_empty()) {
+        let desired = namespaces.entry(&listed.name).or_default();
+        desired.labels.extend(spec.common_labels.clone());
+        desired.labels.extend(listed.labels.clone());
+        desired.annotations.extend(spec.common_annotations.clone());
+        desired.annotations.extend(listed.annotations.clone());
+    }
     namespaces
 }
 
-fn listed(spec: &AddonSpec) -> BTreeMap<&str, Wanted> {
-    let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
-    for listed in spec.namespaces.iter().filter(|listed| !listed.name.is_empty()) {
-        let wanted = wanted.entry(&listed.name).or_default();
-        wanted.labels.extend(spec.common_labels.clone());
-        wanted.labels.extend(listed.labels.clone());
-        wanted.annotations.extend(spec.common_annotations.clone());
-        wanted.annotations.extend(listed.annotations.clone());
-    }
-    wanted
-}
-
-/// What there is to wait for in a namespace that nobody asked us to make.
-fn unlisted(observed: &Observed<'_>, target: &str) -> Option<String> {
+/// Why a target namespace that is not listed is not ready. The controller does not create such a namespace.
+fn unready_message(observed: &Observed<'_>, target: &str) -> Option<String> {
     match observed.namespaces.get(target) {
         None => Some(format!("{target:?} does not exist: create it, or list it in .spec.namespaces")),
         Some(found) if found.deletion_timestamp.is_some() => Some(format!("{target:?} is being deleted")),
@@ -72,38 +76,45 @@ fn unlisted(observed: &Observed<'_>, target: &str) -> Option<String> {
     }
 }
 
-fn change(subject: &Subject, name: &str, wanted: &Wanted, found: Option<&ObjectMeta>) -> Option<Change> {
+fn required_change(
+    addon: &AddonObject,
+    name: &str,
+    desired: &DesiredNamespace,
+    found: Option<&ObjectMeta>,
+) -> Option<Change> {
     match found {
         None => Some(Change::Create(json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {
-                "name": name, "labels": wanted.labels, "annotations": wanted.annotations,
-                "ownerReferences": [subject.as_owner(Role::Controller)],
+                "name": name, "labels": desired.labels, "annotations": desired.annotations,
+                "ownerReferences": [addon.owner_reference(OwnerRole::Controller)],
             },
         }))),
-        Some(found) => repair(subject, wanted, found).map(Change::Patch),
+        Some(found) => repair_patch(addon, desired, found).map(Change::Patch),
     }
 }
 
-/// A merge patch for what a namespace lacks.
-fn repair(subject: &Subject, wanted: &Wanted, found: &ObjectMeta) -> Option<Value> {
+/// A merge patch with the missing labels, annotations and owner reference of a namespace; `None` if nothing is missing.
+fn repair_patch(addon: &AddonObject, desired: &DesiredNamespace, found: &ObjectMeta) -> Option<Value> {
     let owners = found.owner_references.as_deref().unwrap_or_default();
-    let ours = owners.iter().find(|owner| owner.uid == subject.uid());
-    // Where two Addons, or an Addon and somebody else, want different values, one of them has the say; else there
-    // would be no end to it.
-    let say = if ours.is_some_and(|ours| ours.controller == Some(true)) { Say::All } else { Say::Missing };
+    let own_reference = owners.iter().find(|owner| owner.uid == addon.uid());
+    // Only the controlling Addon overwrites existing values. Otherwise two writers with different values would overwrite
+    // each other for ever.
+    let is_controller = own_reference.is_some_and(|owner| owner.controller == Some(true));
+    let conflict = if is_controller { ExistingValue::Overwrite } else { ExistingValue::Keep };
     let mut metadata = Map::new();
-    for (field, wanted, found) in
-        [("labels", &wanted.labels, &found.labels), ("annotations", &wanted.annotations, &found.annotations)]
-    {
-        let lacking = lacking(wanted, found.as_ref(), say);
-        if !lacking.is_empty() {
-            metadata.insert(field.into(), json!(lacking));
+    for (field, desired, found) in [
+        ("labels", &desired.labels, &found.labels),
+        ("annotations", &desired.annotations, &found.annotations),
+    ] {
+        let values = values_to_set(desired, found.as_ref(), conflict);
+        if !values.is_empty() {
+            metadata.insert(field.into(), json!(values));
         }
     }
-    if ours.is_none() && owners.iter().any(is_addon) {
+    if own_reference.is_none() && owners.iter().any(is_addon) {
         let mut owners: Vec<OwnerReference> = owners.to_vec();
-        owners.push(subject.as_owner(Role::Member));
+        owners.push(addon.owner_reference(OwnerRole::NonController));
         metadata.insert("ownerReferences".into(), json!(owners));
     }
     if metadata.is_empty() {
@@ -113,20 +124,24 @@ fn repair(subject: &Subject, wanted: &Wanted, found: &ObjectMeta) -> Option<Valu
     Some(json!({"metadata": metadata}))
 }
 
-/// Whose values count where there are others already.
+/// What happens to a label or annotation that already has another value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Say {
-    All,
-    Missing,
+enum ExistingValue {
+    Overwrite,
+    Keep,
 }
 
-fn lacking<'w>(wanted: &'w Texts, found: Option<&Texts>, say: Say) -> BTreeMap<&'w str, &'w str> {
-    let held = |name: &String| found.and_then(|found| found.get(name));
-    wanted
+fn values_to_set<'d>(
+    desired: &'d StringMap,
+    found: Option<&StringMap>,
+    conflict: ExistingValue,
+) -> BTreeMap<&'d str, &'d str> {
+    let existing = |name: &String| found.and_then(|found| found.get(name));
+    desired
         .iter()
-        .filter(|(name, value)| match held(name) {
+        .filter(|(name, value)| match existing(name) {
             None => true,
-            Some(held) => say == Say::All && held != *value,
+            Some(existing) => conflict == ExistingValue::Overwrite && existing != *value,
         })
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect()

@@ -1,189 +1,204 @@
-//! When an Addon is available, paused, in error or on its way out.
+//! The phase and the conditions `Available`, `Installed`, `Paused` and `HeartbeatTimeout` of an Addon.
 
 use super::*;
 
-/// A sentence, a change, the steps, and what the Addon says where there are none.
-type Row = (&'static str, Alter, &'static [&'static str], (&'static str, &'static str));
+/// A description, the change, the expected steps, and phase and `Available` if there are no steps.
+type Row = (&'static str, Edit, &'static [&'static str], (&'static str, &'static str));
 
 const READY: (&str, &str) = ("Ready", "True/FullyReconciled");
 const NOT_INSTALLED: (&str, &str) = ("Pending", "False/AddonInstanceNotInstalled");
 const UNREADY: (&str, &str) = ("Pending", "False/UnreadyNamespaces");
-const WRONG: (&str, &str) = ("Error", "False/ConfigurationError");
-const LATER: (&str, &str) = ("", "");
+const CONFIGURATION_ERROR: (&str, &str) = ("Error", "False/ConfigurationError");
+const NOT_CHECKED: (&str, &str) = ("", "");
 
 #[test]
-fn an_addon_is_available_when_it_has_all_it_needs() {
+fn addon_is_available_when_its_objects_exist_and_are_acknowledged() {
     let rows: [Row; 27] = [
-        ("all is there", |_| {}, &[], READY),
+        ("all objects exist", |_| {}, &[], READY),
         (
-            "it is new",
-            |w| {
-                w.addon["metadata"]["finalizers"] = json!(["other"]);
-                w.namespaces.clear();
-                w.instance = None;
+            "new Addon",
+            |f| {
+                f.addon["metadata"]["finalizers"] = json!(["other"]);
+                f.namespaces.clear();
+                f.instance = None;
             },
             &["patch addon", "create namespace ns"],
-            LATER,
+            NOT_CHECKED,
         ),
-        ("the instance is missing", |w| w.instance = None, &["create instance in ns"], LATER),
+        ("the instance is missing", |f| f.instance = None, &["create instance in ns"], NOT_CHECKED),
         (
             "the instance is being deleted",
-            |w| {
-                w.instance()["metadata"]["deletionTimestamp"] = NOW.into();
+            |f| {
+                f.instance()["metadata"]["deletionTimestamp"] = NOW.into();
             },
             &[],
             NOT_INSTALLED,
         ),
         (
-            "the instance is another's",
-            |w| {
-                w.instance()["metadata"]["ownerReferences"] = json!([owner("other", true)]);
+            "the instance belongs to another Addon",
+            |f| {
+                f.instance()["metadata"]["ownerReferences"] = json!([owner("other", true)]);
             },
             &[],
-            WRONG,
+            CONFIGURATION_ERROR,
         ),
         (
             "the namespace is being deleted",
-            |w| w.namespaces[0]["deletionTimestamp"] = NOW.into(),
+            |f| f.namespaces[0]["deletionTimestamp"] = NOW.into(),
             &[],
             UNREADY,
         ),
         (
-            "it is being deleted, with the instance gone",
-            |w| {
-                w.namespaces[0]["deletionTimestamp"] = NOW.into();
-                w.instance = None;
+            "the namespace is being deleted, the instance is deleted",
+            |f| {
+                f.namespaces[0]["deletionTimestamp"] = NOW.into();
+                f.instance = None;
             },
             &[],
             UNREADY,
         ),
         (
             "another namespace is being deleted",
-            |w| {
-                w.spec()["namespaces"] = json!([{"name": "ns"}, {"name": "more"}]);
-                w.namespaces.push(json!({"name": "more", "deletionTimestamp": NOW}));
+            |f| {
+                f.spec()["namespaces"] = json!([{"name": "ns"}, {"name": "more"}]);
+                f.namespaces.push(json!({"name": "more", "deletionTimestamp": NOW}));
             },
             &[],
             UNREADY,
         ),
-        ("the target is not listed, and there", |w| w.spec()["namespaces"] = json!([]), &[], READY),
+        ("the target namespace is not listed and exists", |f| f.spec()["namespaces"] = json!([]), &[], READY),
         (
-            "the target is not listed, and not there",
-            |w| {
-                w.spec()["namespaces"] = json!([]);
-                w.namespaces.clear();
-                w.instance = None;
-            },
-            &[],
-            UNREADY,
-        ),
-        (
-            "a namespace is refused",
-            |w| {
-                w.namespaces.clear();
-                w.instance = None;
-                w.refused.insert(Piece::Namespace("ns".into()), "no".into());
+            "the target namespace is not listed and does not exist",
+            |f| {
+                f.spec()["namespaces"] = json!([]);
+                f.namespaces.clear();
+                f.instance = None;
             },
             &[],
             UNREADY,
         ),
         (
-            "the instance is refused",
-            |w| {
-                w.instance = None;
-                w.refused.insert(Piece::Instance { namespace: "ns".into() }, "no".into());
+            "the API server rejects the namespace",
+            |f| {
+                f.namespaces.clear();
+                f.instance = None;
+                f.rejections.insert(ManagedObject::Namespace("ns".into()), "no".into());
+            },
+            &[],
+            UNREADY,
+        ),
+        (
+            "the API server rejects the instance",
+            |f| {
+                f.instance = None;
+                f.rejections.insert(ManagedObject::Instance { namespace: "ns".into() }, "no".into());
             },
             &[],
             NOT_INSTALLED,
         ),
         (
-            "a change of the instance is refused",
-            |w| {
-                w.instance()["spec"] = json!({});
-                w.refused.insert(Piece::Instance { namespace: "ns".into() }, "no".into());
+            "the API server rejects a change of the instance",
+            |f| {
+                f.instance()["spec"] = json!({});
+                f.rejections.insert(ManagedObject::Instance { namespace: "ns".into() }, "no".into());
             },
             &[],
             NOT_INSTALLED,
         ),
         (
-            "it must say that it is installed, and says nothing",
-            |w| {
-                w.spec()["installAckRequired"] = json!(true);
+            "installAckRequired, and Installed is absent",
+            |f| {
+                f.spec()["installAckRequired"] = json!(true);
             },
             &[],
             NOT_INSTALLED,
         ),
         (
-            "it says that it is not",
-            |w| {
-                w.spec()["installAckRequired"] = json!(true);
-                w.says("Installed", "False", "Blocked");
+            "installAckRequired, and Installed is False",
+            |f| {
+                f.spec()["installAckRequired"] = json!(true);
+                f.set_instance_condition("Installed", "False", "Blocked");
             },
             &[],
             NOT_INSTALLED,
         ),
         (
-            "it does not know",
-            |w| {
-                w.spec()["installAckRequired"] = json!(true);
-                w.says("Installed", "Unknown", "Blocked");
+            "installAckRequired, and Installed is Unknown",
+            |f| {
+                f.spec()["installAckRequired"] = json!(true);
+                f.set_instance_condition("Installed", "Unknown", "Blocked");
             },
             &[],
             NOT_INSTALLED,
         ),
         (
-            "it says that it is",
-            |w| {
-                w.spec()["installAckRequired"] = json!(true);
-                w.says("Installed", "True", "SetupComplete");
+            "installAckRequired, and Installed is True",
+            |f| {
+                f.spec()["installAckRequired"] = json!(true);
+                f.set_instance_condition("Installed", "True", "SetupComplete");
             },
             &[],
             READY,
         ),
-        ("it says that it is not, and need not", |w| w.says("Installed", "False", "Blocked"), &[], READY),
-        ("silence is not asked for", |w| w.says("Healthy", "Unknown", "HeartbeatTimeout"), &[], READY),
-        ("an unknown type", |w| w.spec()["install"] = json!({"type": "random"}), &[], WRONG),
-        ("no type", |w| w.spec()["install"] = json!({}), &[], WRONG),
         (
-            "no block for its own namespace",
-            |w| w.spec()["install"] = json!({"type": "OLMOwnNamespace"}),
+            "Installed is False, but no acknowledgement is required",
+            |f| f.set_instance_condition("Installed", "False", "Blocked"),
             &[],
-            WRONG,
+            READY,
         ),
         (
-            "no block for all namespaces",
-            |w| w.spec()["install"] = json!({"type": "OLMAllNamespaces"}),
+            "a heartbeat timeout does not affect availability",
+            |f| f.set_instance_condition("Healthy", "Unknown", "HeartbeatTimeout"),
             &[],
-            WRONG,
+            READY,
         ),
         (
-            "an empty namespace",
-            |w| {
-                w.spec()["install"] =
+            "unknown install type",
+            |f| f.spec()["install"] = json!({"type": "random"}),
+            &[],
+            CONFIGURATION_ERROR,
+        ),
+        ("no install type", |f| f.spec()["install"] = json!({}), &[], CONFIGURATION_ERROR),
+        (
+            "OLMOwnNamespace without its block",
+            |f| f.spec()["install"] = json!({"type": "OLMOwnNamespace"}),
+            &[],
+            CONFIGURATION_ERROR,
+        ),
+        (
+            "OLMAllNamespaces without its block",
+            |f| f.spec()["install"] = json!({"type": "OLMAllNamespaces"}),
+            &[],
+            CONFIGURATION_ERROR,
+        ),
+        (
+            "OLMOwnNamespace with an empty namespace",
+            |f| {
+                f.spec()["install"] =
                     json!({"type": "OLMOwnNamespace", "olmOwnNamespace": {"namespace": ""}});
             },
             &[],
-            WRONG,
+            CONFIGURATION_ERROR,
         ),
         (
-            "an empty namespace for all",
-            |w| {
-                w.spec()["install"] = json!({"type": "OLMAllNamespaces", "olmAllNamespaces": {}});
+            "OLMAllNamespaces with an empty namespace",
+            |f| {
+                f.spec()["install"] = json!({"type": "OLMAllNamespaces", "olmAllNamespaces": {}});
             },
             &[],
-            WRONG,
+            CONFIGURATION_ERROR,
         ),
-        ("nonsense", |w| w.addon["spec"] = json!({"install": 7}), &[], WRONG),
-        ("no spec", |w| w.addon["spec"] = Value::Null, &[], WRONG),
+        ("malformed spec", |f| f.addon["spec"] = json!({"install": 7}), &[], CONFIGURATION_ERROR),
+        ("no spec", |f| f.addon["spec"] = Value::Null, &[], CONFIGURATION_ERROR),
     ];
     for (name, change, steps, (phase, available)) in rows {
-        let mut world = settled();
-        change(&mut world);
-        let plan = world.plan();
+        let mut fixture = ready_addon();
+        change(&mut fixture);
+        let plan = fixture.plan();
         assert_eq!(plan.steps(), steps, "{name}");
         if steps.is_empty() {
-            assert_eq!((plan.phase(), plan.says("Available").as_str()), (phase, available), "{name}");
-            assert_eq!(plan.says("Installed").is_empty(), available != READY.1, "{name}");
+            assert_eq!((plan.phase(), plan.condition("Available").as_str()), (phase, available), "{name}");
+            assert_eq!(plan.condition("Installed").is_empty(), available != READY.1, "{name}");
             assert_eq!(plan.status.observed_generation, Some(3), "{name}");
         }
         assert_eq!(plan.next, Next::OnChange, "{name}");
@@ -191,151 +206,151 @@ fn an_addon_is_available_when_it_has_all_it_needs() {
 }
 
 #[test]
-fn a_wait_says_what_it_waits_for() {
-    let rows: [(Alter, &str); 9] = [
-        (|w| w.spec()["installAckRequired"] = json!(true), "Addon instance is not yet installed."),
-        (|w| w.namespaces[0]["deletionTimestamp"] = NOW.into(), "\"ns\" is being deleted"),
+fn message_names_the_cause() {
+    let rows: [(Edit, &str); 9] = [
+        (|f| f.spec()["installAckRequired"] = json!(true), "Addon instance is not yet installed."),
+        (|f| f.namespaces[0]["deletionTimestamp"] = NOW.into(), "\"ns\" is being deleted"),
         (
-            |w| {
-                w.spec()["namespaces"] = json!([]);
-                w.namespaces.clear();
+            |f| {
+                f.spec()["namespaces"] = json!([]);
+                f.namespaces.clear();
             },
             "\"ns\" does not exist: create it, or list it in .spec.namespaces",
         ),
         (
-            |w| {
-                w.namespaces.clear();
-                w.refused.insert(Piece::Namespace("ns".into()), "because".into());
+            |f| {
+                f.namespaces.clear();
+                f.rejections.insert(ManagedObject::Namespace("ns".into()), "because".into());
             },
-            "\"ns\" cannot be provided: because",
+            "\"ns\" cannot be created or changed: because",
         ),
         (
-            |w| {
-                w.instance = None;
-                w.refused.insert(Piece::Instance { namespace: "ns".into() }, "because".into());
+            |f| {
+                f.instance = None;
+                f.rejections.insert(ManagedObject::Instance { namespace: "ns".into() }, "because".into());
             },
             "AddonInstance ns/addon-instance cannot be created: because",
         ),
         (
-            |w| w.instance()["metadata"]["deletionTimestamp"] = NOW.into(),
+            |f| f.instance()["metadata"]["deletionTimestamp"] = NOW.into(),
             "ns/addon-instance is being deleted",
         ),
         (
-            |w| w.instance()["metadata"]["ownerReferences"] = json!([owner("other", true)]),
+            |f| f.instance()["metadata"]["ownerReferences"] = json!([owner("other", true)]),
             "belongs to Addon \"addon-other\"",
         ),
-        (|w| w.spec()["install"] = json!({"type": "External"}), ".spec.install.external is required"),
-        (|w| w.addon["spec"]["pause"] = json!("perhaps"), ".spec cannot be read: invalid type"),
+        (|f| f.spec()["install"] = json!({"type": "External"}), ".spec.install.external is required"),
+        (|f| f.addon["spec"]["pause"] = json!("perhaps"), ".spec cannot be parsed: invalid type"),
     ];
-    for (change, words) in rows {
-        let mut world = settled();
-        change(&mut world);
-        let message = world.plan().message("Available");
-        assert!(message.contains(words), "{message:?} does not say {words:?}");
+    for (change, expected) in rows {
+        let mut fixture = ready_addon();
+        change(&mut fixture);
+        let message = fixture.plan().message("Available");
+        assert!(message.contains(expected), "{message:?} does not contain {expected:?}");
     }
 }
 
 #[test]
-fn what_was_installed_once_stays_installed() {
-    let mut world = settled();
-    world.said("Installed", "True", "AddonInstalled");
-    world.spec()["installAckRequired"] = json!(true);
-    let plan = world.plan();
-    assert_eq!(plan.says("Installed"), "True/AddonInstalled");
-    assert_eq!(plan.says("Available"), "False/AddonInstanceNotInstalled");
+fn installed_stays_true_after_the_addon_becomes_unavailable() {
+    let mut fixture = ready_addon();
+    fixture.set_addon_condition("Installed", "True", "AddonInstalled");
+    fixture.spec()["installAckRequired"] = json!(true);
+    let plan = fixture.plan();
+    assert_eq!(plan.condition("Installed"), "True/AddonInstalled");
+    assert_eq!(plan.condition("Available"), "False/AddonInstanceNotInstalled");
 }
 
 #[test]
-fn what_others_keep_in_the_status_is_kept() {
-    let mut world = settled();
-    world.said("Theirs", "True", "Because");
-    world.addon["status"]["ocmReportedStatusHash"] = json!({"statusHash": "x", "observedGeneration": 1});
-    let status = serde_json::to_value(world.plan().status).unwrap();
+fn status_fields_of_other_writers_are_kept() {
+    let mut fixture = ready_addon();
+    fixture.set_addon_condition("Foreign", "True", "Because");
+    fixture.addon["status"]["ocmReportedStatusHash"] = json!({"statusHash": "x", "observedGeneration": 1});
+    let status = serde_json::to_value(fixture.plan().status).unwrap();
     assert_eq!(status["ocmReportedStatusHash"]["statusHash"], "x");
-    assert_eq!(status["conditions"][0]["type"], "Theirs");
+    assert_eq!(status["conditions"][0]["type"], "Foreign");
 }
 
 #[test]
-fn a_pause_leaves_everything_as_it_is() {
-    let rows: [(&str, Alter, &str); 5] = [
-        ("nobody pauses", |_| {}, ""),
-        ("the Addon is paused", |w| w.spec()["pause"] = json!(true), "True/AddonPaused"),
-        ("all are paused", |w| w.all_paused = true, "True/AddonOperatorPaused"),
+fn paused_addon_is_not_reconciled() {
+    let rows: [(&str, Edit, &str); 5] = [
+        ("no pause", |_| {}, ""),
+        ("the Addon is paused", |f| f.spec()["pause"] = json!(true), "True/AddonPaused"),
+        ("all Addons are paused", |f| f.all_paused = true, "True/AddonOperatorPaused"),
         (
-            "both",
-            |w| {
-                w.spec()["pause"] = json!(true);
-                w.all_paused = true;
+            "the Addon and all Addons are paused",
+            |f| {
+                f.spec()["pause"] = json!(true);
+                f.all_paused = true;
             },
             "True/AddonOperatorPaused",
         ),
         (
-            "all are paused, and the Addon makes no sense",
-            |w| {
-                w.addon["spec"] = json!(7);
-                w.all_paused = true;
+            "all Addons are paused, and the spec is malformed",
+            |f| {
+                f.addon["spec"] = json!(7);
+                f.all_paused = true;
             },
             "True/AddonOperatorPaused",
         ),
     ];
     for (name, change, paused) in rows {
-        let mut world = settled();
-        world.said("Paused", "True", "Before");
-        change(&mut world);
-        assert_eq!(world.plan().says("Paused"), paused, "{name}");
+        let mut fixture = ready_addon();
+        fixture.set_addon_condition("Paused", "True", "Before");
+        change(&mut fixture);
+        assert_eq!(fixture.plan().condition("Paused"), paused, "{name}");
 
-        world.addon["metadata"]["finalizers"] = Value::Null;
-        world.annotate(addon::DELETE, "");
-        world.namespaces.clear();
-        world.instance = None;
-        let plan = world.plan();
+        fixture.addon["metadata"]["finalizers"] = Value::Null;
+        fixture.annotate(names::DELETE_ANNOTATION, "");
+        fixture.namespaces.clear();
+        fixture.instance = None;
+        let plan = fixture.plan();
         assert_eq!(plan.steps.is_empty(), !paused.is_empty(), "{name}");
         if !paused.is_empty() {
-            assert_eq!((plan.phase(), plan.says("Available").as_str()), ("Pending", ""), "{name}");
-            assert_eq!(plan.says("ReadyToBeDeleted"), "", "{name}");
+            assert_eq!((plan.phase(), plan.condition("Available").as_str()), ("Pending", ""), "{name}");
+            assert_eq!(plan.condition("ReadyToBeDeleted"), "", "{name}");
         }
     }
 }
 
 #[test]
-fn a_deleted_addon_says_so_before_it_is_let_go() {
-    let rows: [(&str, Alter); 4] = [
-        ("plainly", |_| {}),
-        ("while it is paused", |w| w.spec()["pause"] = json!(true)),
-        ("while all are paused", |w| w.all_paused = true),
-        ("while it makes no sense", |w| w.addon["spec"] = json!(7)),
+fn finalizer_is_removed_after_terminating_is_reported() {
+    let rows: [(&str, Edit); 4] = [
+        ("not paused", |_| {}),
+        ("paused", |f| f.spec()["pause"] = json!(true)),
+        ("all Addons are paused", |f| f.all_paused = true),
+        ("malformed spec", |f| f.addon["spec"] = json!(7)),
     ];
     for (name, change) in rows {
-        let mut world = settled();
-        world.addon["metadata"]["deletionTimestamp"] = NOW.into();
-        world.addon["metadata"]["finalizers"] = json!(["a", addon::FINALIZER, "b"]);
-        world.namespaces.clear();
-        world.instance = None;
-        change(&mut world);
-        let told = world.plan();
-        assert_eq!(told.steps(), [""; 0], "{name}: nothing is made any more");
+        let mut fixture = ready_addon();
+        fixture.addon["metadata"]["deletionTimestamp"] = NOW.into();
+        fixture.addon["metadata"]["finalizers"] = json!(["a", names::FINALIZER, "b"]);
+        fixture.namespaces.clear();
+        fixture.instance = None;
+        change(&mut fixture);
+        let reported = fixture.plan();
+        assert_eq!(reported.steps(), [""; 0], "{name}: no objects are created");
         assert_eq!(
-            (told.phase(), told.says("Available").as_str()),
+            (reported.phase(), reported.condition("Available").as_str()),
             ("Terminating", "False/Terminating"),
             "{name}"
         );
 
-        world.addon["status"] = serde_json::to_value(&told.status).unwrap();
-        let let_go = world.plan();
-        assert_eq!(let_go.steps(), ["patch addon"], "{name}");
+        fixture.addon["status"] = serde_json::to_value(&reported.status).unwrap();
+        let released = fixture.plan();
+        assert_eq!(released.steps(), ["patch addon"], "{name}");
         assert_eq!(
-            let_go.body()["metadata"],
+            released.body()["metadata"],
             json!({"resourceVersion": "7", "finalizers": ["a", "b"]}),
             "{name}"
         );
 
-        world.addon["metadata"]["finalizers"] = json!(["a", "b"]);
-        assert_eq!(world.plan().steps(), [""; 0], "{name}: the rest is others' business");
+        fixture.addon["metadata"]["finalizers"] = json!(["a", "b"]);
+        assert_eq!(fixture.plan().steps(), [""; 0], "{name}: finalizers of others are not removed");
     }
 }
 
 #[test]
-fn silence_is_mirrored_only_on_demand() {
+fn heartbeat_timeout_is_mirrored_only_if_enabled() {
     let rows: [(MirrorTimeouts, &str, &str); 4] = [
         (MirrorTimeouts::Off, "HeartbeatTimeout", ""),
         (MirrorTimeouts::Off, "ComponentsUp", ""),
@@ -344,13 +359,13 @@ fn silence_is_mirrored_only_on_demand() {
     ];
     for (mirror, reason, mirrored) in rows {
         for before in [false, true] {
-            let mut world = settled();
-            world.mirror = mirror;
-            world.says("Healthy", "Unknown", reason);
+            let mut fixture = ready_addon();
+            fixture.mirror = mirror;
+            fixture.set_instance_condition("Healthy", "Unknown", reason);
             if before {
-                world.said("HeartbeatTimeout", "True", "HeartbeatTimeout");
+                fixture.set_addon_condition("HeartbeatTimeout", "True", "HeartbeatTimeout");
             }
-            assert_eq!(world.plan().says("HeartbeatTimeout"), mirrored, "{mirror:?} {reason}");
+            assert_eq!(fixture.plan().condition("HeartbeatTimeout"), mirrored, "{mirror:?} {reason}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The hand-shake before a deletion.
+//! The acknowledgement of a deletion: `markedForDeletion`, `ReadyToBeDeleted` and `DeleteTimeout`.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const HOUR: u64 = 60 * 60;
 
 struct Row {
     name: &'static str,
-    change: Alter,
+    change: Edit,
     ready: &'static str,
     timeout: &'static str,
     next: Option<u64>,
@@ -16,144 +16,169 @@ const WAITING: &str = "False/AddonNotReadyToBeDeleted";
 const READY: &str = "True/AddonReadyToBeDeleted";
 const TIMED_OUT: &str = "True/AddonReasonDeletionTimedOut";
 
-fn ask(world: &mut World) {
-    world.spec()["deleteAckRequired"] = json!(true);
-    world.annotate(addon::DELETE, "");
-    world.instance()["spec"]["markedForDeletion"] = json!(true);
+fn announce(fixture: &mut Fixture) {
+    fixture.spec()["deleteAckRequired"] = json!(true);
+    fixture.annotate(names::DELETE_ANNOTATION, "");
+    fixture.instance()["spec"]["markedForDeletion"] = json!(true);
 }
 
-fn wait(world: &mut World, timeout: &str, seconds: u64) {
-    ask(world);
-    world.annotate(addon::DELETE_TIMEOUT_AFTER, timeout);
-    world.said("ReadyToBeDeleted", "False", "AddonNotReadyToBeDeleted");
-    world.pass(seconds);
+/// Announces the deletion with a timeout, and advances the clock.
+fn announce_before(fixture: &mut Fixture, timeout: &str, seconds: u64) {
+    announce(fixture);
+    fixture.annotate(names::DELETE_TIMEOUT_ANNOTATION, timeout);
+    fixture.set_addon_condition("ReadyToBeDeleted", "False", "AddonNotReadyToBeDeleted");
+    fixture.advance_clock(seconds);
 }
 
 #[test]
-fn the_add_on_is_waited_for_as_long_as_it_may_take() {
+fn deletion_is_acknowledged_or_times_out() {
     let row = |name, change, ready, timeout, next| Row { name, change, ready, timeout, next };
     let rows = [
-        row("nobody asks", |_| {}, "", "", None),
-        row("no acknowledgement is needed", |w| w.annotate(addon::DELETE, "x"), READY, "", None),
+        row("not announced", |_| {}, "", "", None),
+        row("no acknowledgement is needed", |f| f.annotate(names::DELETE_ANNOTATION, "x"), READY, "", None),
         row(
-            "it was ready before",
-            |w| {
-                ask(w);
-                w.said("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted");
+            "ready before",
+            |f| {
+                announce(f);
+                f.set_addon_condition("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted");
             },
             READY,
             "",
             None,
         ),
-        row("it says nothing", ask, WAITING, "", Some(HOUR)),
+        row("no report", announce, WAITING, "", Some(HOUR)),
         row(
-            "it does not know",
-            |w| {
-                ask(w);
-                w.says("ReadyToBeDeleted", "Unknown", "X");
+            "Unknown is reported",
+            |f| {
+                announce(f);
+                f.set_instance_condition("ReadyToBeDeleted", "Unknown", "X");
             },
             WAITING,
             "",
             Some(HOUR),
         ),
         row(
-            "it says no",
-            |w| {
-                ask(w);
-                w.says("ReadyToBeDeleted", "False", "X");
+            "False is reported",
+            |f| {
+                announce(f);
+                f.set_instance_condition("ReadyToBeDeleted", "False", "X");
             },
             WAITING,
             "",
             Some(HOUR),
         ),
         row(
-            "it says yes",
-            |w| {
-                ask(w);
-                w.says("ReadyToBeDeleted", "True", "X");
+            "True is reported",
+            |f| {
+                announce(f);
+                f.set_instance_condition("ReadyToBeDeleted", "True", "X");
             },
             READY,
             "",
             None,
         ),
         row(
-            "the instance is gone",
-            |w| {
-                ask(w);
-                w.instance = None;
+            "the instance is deleted",
+            |f| {
+                announce(f);
+                f.instance = None;
             },
             WAITING,
             "",
             Some(HOUR),
         ),
         row(
-            "another's instance says yes",
-            |w| {
-                ask(w);
-                w.says("ReadyToBeDeleted", "True", "X");
-                w.instance()["metadata"]["ownerReferences"] = json!([owner("other", true)]);
+            "an instance of another Addon reports True",
+            |f| {
+                announce(f);
+                f.set_instance_condition("ReadyToBeDeleted", "True", "X");
+                f.instance()["metadata"]["ownerReferences"] = json!([owner("other", true)]);
             },
             WAITING,
             "",
             Some(HOUR),
         ),
-        row("five minutes", |w| wait(w, "5m", 0), WAITING, "", Some(300)),
-        row("two of five minutes later", |w| wait(w, "5m", 120), WAITING, "", Some(180)),
-        row("a second before the end", |w| wait(w, "5m", 299), WAITING, "", Some(1)),
-        row("at the end", |w| wait(w, "5m", 300), WAITING, TIMED_OUT, None),
-        row("long after the end", |w| wait(w, "5m", 600), WAITING, TIMED_OUT, None),
-        row("no duration", |w| wait(w, "5minutes", 600), WAITING, "", Some(HOUR - 600)),
-        row("no time at all", |w| wait(w, "0s", 600), WAITING, "", Some(HOUR - 600)),
-        row("less than no time", |w| wait(w, "-5m", 600), WAITING, "", Some(HOUR - 600)),
-        row("an hour, which is what counts else", |w| wait(w, "", HOUR), WAITING, TIMED_OUT, None),
+        row("timeout of five minutes", |f| announce_before(f, "5m", 0), WAITING, "", Some(300)),
+        row("two of five minutes have passed", |f| announce_before(f, "5m", 120), WAITING, "", Some(180)),
+        row("one second before the timeout", |f| announce_before(f, "5m", 299), WAITING, "", Some(1)),
+        row("at the timeout", |f| announce_before(f, "5m", 300), WAITING, TIMED_OUT, None),
+        row("long after the timeout", |f| announce_before(f, "5m", 600), WAITING, TIMED_OUT, None),
         row(
-            "it is late",
-            |w| {
-                wait(w, "5m", 600);
-                w.said("DeleteTimeout", "True", "AddonReasonDeletionTimedOut");
+            "invalid duration: the default of one hour",
+            |f| announce_before(f, "5minutes", 600),
+            WAITING,
+            "",
+            Some(HOUR - 600),
+        ),
+        row(
+            "zero: the default of one hour",
+            |f| announce_before(f, "0s", 600),
+            WAITING,
+            "",
+            Some(HOUR - 600),
+        ),
+        row(
+            "negative: the default of one hour",
+            |f| announce_before(f, "-5m", 600),
+            WAITING,
+            "",
+            Some(HOUR - 600),
+        ),
+        row(
+            "empty: the default of one hour has passed",
+            |f| announce_before(f, "", HOUR),
+            WAITING,
+            TIMED_OUT,
+            None,
+        ),
+        row(
+            "timed out before",
+            |f| {
+                announce_before(f, "5m", 600);
+                f.set_addon_condition("DeleteTimeout", "True", "AddonReasonDeletionTimedOut");
             },
             WAITING,
             TIMED_OUT,
             None,
         ),
         row(
-            "it is late, and says yes",
-            |w| {
-                wait(w, "5m", 600);
-                w.said("DeleteTimeout", "True", "AddonReasonDeletionTimedOut");
-                w.says("ReadyToBeDeleted", "True", "X");
+            "timed out before, and True is reported",
+            |f| {
+                announce_before(f, "5m", 600);
+                f.set_addon_condition("DeleteTimeout", "True", "AddonReasonDeletionTimedOut");
+                f.set_instance_condition("ReadyToBeDeleted", "True", "X");
             },
             READY,
             "",
             None,
         ),
         row(
-            "it is late, and gets more time",
-            |w| {
-                wait(w, "20m", 600);
-                w.said("DeleteTimeout", "True", "AddonReasonDeletionTimedOut");
+            "timed out before, and the timeout is extended",
+            |f| {
+                announce_before(f, "20m", 600);
+                f.set_addon_condition("DeleteTimeout", "True", "AddonReasonDeletionTimedOut");
             },
             WAITING,
             "",
             Some(600),
         ),
         row(
-            "nobody asks any more",
-            |w| {
-                wait(w, "5m", 600);
-                w.said("DeleteTimeout", "True", "AddonReasonDeletionTimedOut");
-                w.addon["metadata"]["annotations"] = json!({});
+            "revoked",
+            |f| {
+                announce_before(f, "5m", 600);
+                f.set_addon_condition("DeleteTimeout", "True", "AddonReasonDeletionTimedOut");
+                f.addon["metadata"]["annotations"] = json!({});
             },
             "",
             "",
             None,
         ),
         row(
-            "nobody asks any more, and it was ready",
-            |w| {
-                ask(w);
-                w.said("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted");
-                w.addon["metadata"]["annotations"] = json!({});
+            "revoked, and ready before",
+            |f| {
+                announce(f);
+                f.set_addon_condition("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted");
+                f.addon["metadata"]["annotations"] = json!({});
             },
             READY,
             "",
@@ -161,56 +186,61 @@ fn the_add_on_is_waited_for_as_long_as_it_may_take() {
         ),
     ];
     for Row { name, change, ready, timeout, next } in rows {
-        let mut world = settled();
-        change(&mut world);
-        let plan = world.plan();
-        assert_eq!(plan.says("ReadyToBeDeleted"), ready, "{name}");
-        assert_eq!(plan.says("DeleteTimeout"), timeout, "{name}");
+        let mut fixture = ready_addon();
+        change(&mut fixture);
+        let plan = fixture.plan();
+        assert_eq!(plan.condition("ReadyToBeDeleted"), ready, "{name}");
+        assert_eq!(plan.condition("DeleteTimeout"), timeout, "{name}");
         let next = next.map_or(Next::OnChange, |seconds| Next::After(Duration::from_secs(seconds)));
         assert_eq!(plan.next, next, "{name}");
     }
 }
 
 #[test]
-fn the_instance_is_marked_for_as_long_as_somebody_asks() {
-    let rows: [(&str, bool, Alter, Option<bool>); 9] = [
-        ("nobody asks", false, |_| {}, None),
-        ("somebody asks", false, ask_only, Some(true)),
-        ("somebody asks still", true, ask_only, None),
-        ("no acknowledgement is needed", false, |w| w.annotate(addon::DELETE, ""), None),
-        ("nobody asks any more", true, |_| {}, Some(false)),
-        ("nobody asks any more, and it is ready", true, |w| w.says("ReadyToBeDeleted", "True", "X"), None),
+fn instance_is_marked_while_deletion_is_announced() {
+    let rows: [(&str, bool, Edit, Option<bool>); 9] = [
+        ("not announced", false, |_| {}, None),
+        ("announced", false, announce_only, Some(true)),
+        ("announced, already marked", true, announce_only, None),
+        ("no acknowledgement is needed", false, |f| f.annotate(names::DELETE_ANNOTATION, ""), None),
+        ("revoked", true, |_| {}, Some(false)),
         (
-            "nobody asks any more, and it was ready",
+            "revoked, and True is reported",
             true,
-            |w| {
-                w.said("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted");
+            |f| f.set_instance_condition("ReadyToBeDeleted", "True", "X"),
+            None,
+        ),
+        (
+            "revoked, and ready before",
+            true,
+            |f| {
+                f.set_addon_condition("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted");
             },
             None,
         ),
         (
-            "nobody asks any more, and it is not ready",
+            "revoked, and False is reported",
             true,
-            |w| w.says("ReadyToBeDeleted", "False", "X"),
+            |f| f.set_instance_condition("ReadyToBeDeleted", "False", "X"),
             Some(false),
         ),
         (
-            "it was ready, and somebody asks",
+            "ready before, and announced again",
             false,
-            |w| {
-                ask_only(w);
-                w.said("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted");
+            |f| {
+                announce_only(f);
+                f.set_addon_condition("ReadyToBeDeleted", "True", "AddonReadyToBeDeleted");
             },
             Some(true),
         ),
     ];
     for (name, marked, change, patched) in rows {
-        let mut world = settled();
+        let mut fixture = ready_addon();
         if marked {
-            world.instance()["spec"]["markedForDeletion"] = json!(true);
+            fixture.instance()["spec"]["markedForDeletion"] = json!(true);
         }
-        change(&mut world);
-        let plan = world.plan();
+        change(&mut fixture);
+        let plan = fixture.plan();
         match patched {
             None => assert_eq!(plan.steps(), [""; 0], "{name}"),
             Some(mark) => assert_eq!(
@@ -222,17 +252,17 @@ fn the_instance_is_marked_for_as_long_as_somebody_asks() {
     }
 }
 
-fn ask_only(world: &mut World) {
-    world.spec()["deleteAckRequired"] = json!(true);
-    world.annotate(addon::DELETE, "");
+fn announce_only(fixture: &mut Fixture) {
+    fixture.spec()["deleteAckRequired"] = json!(true);
+    fixture.annotate(names::DELETE_ANNOTATION, "");
 }
 
 #[test]
-fn an_instance_made_during_the_wait_is_made_with_the_mark() {
-    let mut world = settled();
-    ask(&mut world);
-    world.instance = None;
-    let plan = world.plan();
+fn instance_created_after_the_announcement_is_marked() {
+    let mut fixture = ready_addon();
+    announce(&mut fixture);
+    fixture.instance = None;
+    let plan = fixture.plan();
     assert_eq!(plan.steps(), ["create instance in ns"]);
     assert_eq!(plan.body()["spec"], json!({"heartbeatUpdatePeriod": "10s", "markedForDeletion": true}));
 }

@@ -1,4 +1,4 @@
-//! Every row of the decision, from a world where all is well and one change to it.
+//! Tables of decisions. Each row changes one thing in the fixture of an Addon that is ready.
 
 mod availability;
 mod deletion;
@@ -10,28 +10,28 @@ use bellwether_runtime::Next;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::loose::Loose;
+use crate::lenient::LenientObject;
 
 const NOW: &str = "2024-05-01T10:00:00Z";
 
-/// What makes a row of a table different.
-type Alter = fn(&mut World);
+/// The change that a row makes to the fixture.
+type Edit = fn(&mut Fixture);
 
-/// What a decision is made from, as JSON.
-struct World {
+/// The inputs of a decision, as JSON.
+struct Fixture {
     addon: Value,
     all_paused: bool,
     namespaces: Vec<Value>,
     instance: Option<Value>,
-    refused: Refusals,
+    rejections: Rejections,
     mirror: MirrorTimeouts,
     now: Timestamp,
 }
 
-/// An Addon that has all it needs, and whose status is still to be written.
-fn settled() -> World {
+/// An Addon whose objects all exist, and whose status is not written yet.
+fn ready_addon() -> Fixture {
     let owner = json!([owner("u", true)]);
-    World {
+    Fixture {
         addon: json!({
             "metadata": {
                 "name": "a", "uid": "u", "generation": 3, "resourceVersion": "7",
@@ -49,7 +49,7 @@ fn settled() -> World {
             "metadata": {"name": "addon-instance", "namespace": "ns", "resourceVersion": "6", "ownerReferences": owner},
             "spec": {"heartbeatUpdatePeriod": "10s"},
         })),
-        refused: Refusals::new(),
+        rejections: Rejections::new(),
         mirror: MirrorTimeouts::Off,
         now: NOW.parse().unwrap(),
     }
@@ -62,14 +62,14 @@ fn owner(uid: &str, controller: bool) -> Value {
     })
 }
 
-fn stated(kind: &str, status: &str, reason: &str) -> Value {
+fn condition(kind: &str, status: &str, reason: &str) -> Value {
     json!({
         "type": kind, "status": status, "reason": reason, "message": "m",
         "lastTransitionTime": NOW, "observedGeneration": 3,
     })
 }
 
-impl World {
+impl Fixture {
     fn spec(&mut self) -> &mut Value {
         &mut self.addon["spec"]
     }
@@ -82,34 +82,34 @@ impl World {
         self.addon["metadata"]["annotations"][name] = value.into();
     }
 
-    /// Something that the Addon says already.
-    fn said(&mut self, kind: &str, status: &str, reason: &str) {
-        let said = stated(kind, status, reason);
+    /// Adds a condition to the status of the Addon.
+    fn set_addon_condition(&mut self, kind: &str, status: &str, reason: &str) {
+        let condition = condition(kind, status, reason);
         match self.addon["status"]["conditions"].as_array_mut() {
-            Some(conditions) => conditions.push(said),
-            None => self.addon["status"]["conditions"] = json!([said]),
+            Some(conditions) => conditions.push(condition),
+            None => self.addon["status"]["conditions"] = json!([condition]),
         }
     }
 
-    /// Something that the instance says.
-    fn says(&mut self, kind: &str, status: &str, reason: &str) {
+    /// Sets the only condition of the instance.
+    fn set_instance_condition(&mut self, kind: &str, status: &str, reason: &str) {
         let kind = format!("addons.managed.openshift.io/{kind}");
-        self.instance()["status"] = json!({"conditions": [stated(&kind, status, reason)]});
+        self.instance()["status"] = json!({"conditions": [condition(&kind, status, reason)]});
     }
 
-    fn pass(&mut self, seconds: u64) {
+    fn advance_clock(&mut self, seconds: u64) {
         self.now = self.now.checked_add(Duration::from_secs(seconds)).unwrap();
     }
 
-    fn subject(&self) -> Subject {
-        Subject::of(&serde_json::from_value::<Loose<_>>(self.addon.clone()).unwrap())
+    fn addon(&self) -> AddonObject {
+        AddonObject::read(&serde_json::from_value::<LenientObject<_>>(self.addon.clone()).unwrap())
     }
 
-    fn decide(&self, subject: &Subject) -> Plan {
+    fn decide(&self, addon: &AddonObject) -> Plan {
         let metadata = |value: &Value| serde_json::from_value::<ObjectMeta>(value.clone()).unwrap();
         let instance = self.instance.as_ref();
         decide(&Observed {
-            subject,
+            addon,
             all_paused: self.all_paused,
             namespaces: self
                 .namespaces
@@ -117,27 +117,28 @@ impl World {
                 .map(metadata)
                 .map(|found| (found.name.clone().unwrap(), found))
                 .collect(),
-            instance: instance
-                .map(|found| Instance::of(&serde_json::from_value::<Loose<_>>(found.clone()).unwrap())),
-            refused: &self.refused,
+            instance: instance.map(|found| {
+                InstanceObject::read(&serde_json::from_value::<LenientObject<_>>(found.clone()).unwrap())
+            }),
+            rejections: &self.rejections,
             mirror: self.mirror,
             now: self.now,
         })
     }
 
-    /// The plan; and once its status is written, there is nothing more to write.
+    /// The plan. It also checks that deciding again, after the status is written, does not change the status.
     fn plan(&self) -> Plan {
-        let mut subject = self.subject();
-        let plan = self.decide(&subject);
-        subject.status = plan.status.clone();
-        assert_eq!(self.decide(&subject).status, plan.status, "what is written is written once");
+        let mut addon = self.addon();
+        let plan = self.decide(&addon);
+        addon.status = plan.status.clone();
+        assert_eq!(self.decide(&addon).status, plan.status, "a second decision changes the status");
         plan
     }
 }
 
 impl Plan {
-    /// What a condition says, as `True/Reason`, or nothing.
-    fn says(&self, kind: &str) -> String {
+    /// A condition of the status as `True/Reason`, or an empty string.
+    fn condition(&self, kind: &str) -> String {
         let condition = self.status.conditions.iter().find(|condition| condition.type_.as_str() == kind);
         condition.map(|held| format!("{}/{}", held.status, held.reason)).unwrap_or_default()
     }
@@ -151,27 +152,27 @@ impl Plan {
         self.status.phase.as_deref().unwrap_or_default()
     }
 
-    /// The steps in words.
+    /// The steps as text, such as `create namespace ns`.
     fn steps(&self) -> Vec<String> {
-        let words = |step: &Step| {
-            let piece = match &step.piece {
-                Piece::Addon => "addon".to_owned(),
-                Piece::Namespace(name) => format!("namespace {name}"),
-                Piece::Instance { namespace } => format!("instance in {namespace}"),
+        let describe = |step: &Step| {
+            let object = match &step.object {
+                ManagedObject::Addon => "addon".to_owned(),
+                ManagedObject::Namespace(name) => format!("namespace {name}"),
+                ManagedObject::Instance { namespace } => format!("instance in {namespace}"),
             };
             match step.change {
-                Change::Create(_) => format!("create {piece}"),
-                Change::Patch(_) => format!("patch {piece}"),
+                Change::Create(_) => format!("create {object}"),
+                Change::Patch(_) => format!("patch {object}"),
             }
         };
-        self.steps.iter().map(words).collect()
+        self.steps.iter().map(describe).collect()
     }
 
     /// The body of the only step.
     fn body(&self) -> &Value {
         match self.steps.as_slice() {
             [Step { change: Change::Create(body) | Change::Patch(body), .. }] => body,
-            steps => panic!("there is not one step: {steps:?}"),
+            steps => panic!("expected exactly one step: {steps:?}"),
         }
     }
 }

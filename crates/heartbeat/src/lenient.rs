@@ -1,5 +1,5 @@
-//! Objects of a kind as anybody may have written them: one that is not as its type says does not end the watch of all
-//! others, and what others wrote is written back as it was.
+//! Objects that may violate their schema. One malformed object must not end the watch of all objects of its kind, and
+//! fields that other clients wrote must be written back unchanged. Validating the fields is left to the caller.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An object of kind `K`, of which only the metadata is known to be readable.
+/// An object of kind `K` of which only the metadata is typed; `spec` and `status` are JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(bound = "", rename_all = "camelCase", default)]
-pub struct Loose<K> {
+pub struct LenientObject<K> {
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,10 +24,10 @@ pub struct Loose<K> {
     #[serde(skip_serializing_if = "Value::is_null")]
     pub(crate) status: Value,
     #[serde(skip)]
-    of: PhantomData<K>,
+    marker: PhantomData<K>,
 }
 
-impl<K> Default for Loose<K> {
+impl<K> Default for LenientObject<K> {
     fn default() -> Self {
         Self {
             api_version: None,
@@ -35,23 +35,25 @@ impl<K> Default for Loose<K> {
             metadata: ObjectMeta::default(),
             spec: Value::Null,
             status: Value::Null,
-            of: PhantomData,
+            marker: PhantomData,
         }
     }
 }
 
-/// A part of an object as a type, if it can be read as one. What is missing reads as empty.
-pub(crate) fn read<T: DeserializeOwned + Default>(part: &Value) -> Result<T, serde_json::Error> {
+/// Deserializes a part of an object; a missing part becomes the default.
+pub(crate) fn deserialize_or_default<T: DeserializeOwned + Default>(
+    part: &Value,
+) -> Result<T, serde_json::Error> {
     match part {
         Value::Null => Ok(T::default()),
         part => T::deserialize(part),
     }
 }
 
-impl<K: Resource<DynamicType = ()> + Clone> Loose<K> {
-    /// The object as it is written to change its status alone.
+impl<K: Resource<DynamicType = ()> + Clone> LenientObject<K> {
+    /// Returns the object with this status, to be sent to the status subresource.
     pub(crate) fn with_status(&self, status: Value) -> Self {
-        // A list that is empty would take the fields from their managers; one that is missing leaves them.
+        // An empty managedFields list would reset the field managers; an absent one keeps them.
         let metadata = ObjectMeta { managed_fields: None, ..self.metadata.clone() };
         Self {
             api_version: Some(Self::api_version(&()).into_owned()),
@@ -63,7 +65,7 @@ impl<K: Resource<DynamicType = ()> + Clone> Loose<K> {
     }
 }
 
-impl<K: Resource<DynamicType = ()>> Resource for Loose<K> {
+impl<K: Resource<DynamicType = ()>> Resource for LenientObject<K> {
     type DynamicType = ();
     type Scope = K::Scope;
 

@@ -1,11 +1,11 @@
-//! Objects that are not as their types say, in a cluster whose definitions let everything pass.
+//! Objects that violate their schema, in a cluster whose CRDs accept any object.
 
 use bellwether_testkit::{Cluster, embedded, on_paused_time};
 use serde_json::{Value, json};
 
-use crate::fixture::{Case, GROUP, control, unique};
+use crate::fixture::{Case, GROUP, start_controller, unique_name};
 
-/// A cluster where our kinds have no schema.
+/// A cluster with our CRDs, but without their schemas.
 async fn without_schemas() -> Cluster {
     let cluster = embedded::in_process().await;
     let definitions = bellwether_api::crds().into_iter().map(|definition| {
@@ -19,12 +19,13 @@ async fn without_schemas() -> Cluster {
 }
 
 #[test]
-fn one_strange_object_concerns_nobody_else() {
+fn malformed_objects_do_not_affect_other_addons() {
     on_paused_time(async {
         let cluster = without_schemas().await;
         for spec in [json!({"install": 7}), json!("nothing"), Value::Null, json!({"namespaces": {"a": []}})] {
-            let strange = Case { cluster: &cluster, name: unique("strange"), namespace: "default".into() };
-            strange.post(json!({"name": strange.name}), spec).await;
+            let malformed =
+                Case { cluster: &cluster, name: unique_name("malformed"), namespace: "default".into() };
+            malformed.post(json!({"name": malformed.name}), spec).await;
         }
         for (name, spec, status) in [
             ("one", json!(7), json!([])),
@@ -39,53 +40,56 @@ fn one_strange_object_concerns_nobody_else() {
             cluster.merge(format!("{path}/{name}/status"), &json!({"status": status})).await.expect(200);
         }
 
-        let _controller = control(&cluster);
-        let sound = Case::create(&cluster, json!({})).await;
-        sound.until_ready().await;
+        let _controller = start_controller(&cluster);
+        let valid = Case::create(&cluster, json!({})).await;
+        valid.wait_until_ready().await;
         let addons = cluster.get(format!("{GROUP}/addons")).await.expect(200);
         let names = addons["items"]
             .as_array()
             .unwrap()
             .iter()
             .map(|addon| addon["metadata"]["name"].as_str().unwrap());
-        for name in names.filter(|name| name.starts_with("strange")) {
-            let strange = Case { cluster: &cluster, name: name.to_owned(), namespace: "default".into() };
-            strange.until_condition("Available", "False", "ConfigurationError").await;
-            assert_eq!(strange.read().await["status"]["phase"], "Error");
+        for name in names.filter(|name| name.starts_with("malformed")) {
+            let malformed = Case { cluster: &cluster, name: name.to_owned(), namespace: "default".into() };
+            malformed.wait_for_condition("Available", "False", "ConfigurationError").await;
+            assert_eq!(malformed.read().await["status"]["phase"], "Error");
         }
 
-        let before = sound.instance().await["metadata"]["uid"].clone();
-        cluster.delete(sound.instance_path()).await.expect(200);
-        sound.instance_until("is another", |instance| instance["metadata"]["uid"] != before).await;
+        let before = valid.instance().await["metadata"]["uid"].clone();
+        cluster.delete(valid.instance_path()).await.expect(200);
+        valid.wait_for_instance("is a new object", |instance| instance["metadata"]["uid"] != before).await;
     });
 }
 
 #[test]
-fn an_instance_that_makes_no_sense_is_set_right() {
+fn malformed_instance_is_repaired() {
     on_paused_time(async {
         let cluster = without_schemas().await;
-        let _controller = control(&cluster);
+        let _controller = start_controller(&cluster);
         let case = Case::create(&cluster, json!({})).await;
-        case.until_ready().await;
-        let nonsense = json!({"spec": {"heartbeatUpdatePeriod": 10, "markedForDeletion": "yes"}});
-        cluster.merge(case.instance_path(), &nonsense).await.expect(200);
-        case.instance_until("has a period", |found| found["spec"]["heartbeatUpdatePeriod"] == "10s").await;
+        case.wait_until_ready().await;
+        let malformed = json!({"spec": {"heartbeatUpdatePeriod": 10, "markedForDeletion": "yes"}});
+        cluster.merge(case.instance_path(), &malformed).await.expect(200);
+        case.wait_for_instance("has the default period", |found| {
+            found["spec"]["heartbeatUpdatePeriod"] == "10s"
+        })
+        .await;
         cluster.merge(format!("{}/status", case.path()), &json!({"status": 7})).await;
-        case.until_ready().await;
+        case.wait_until_ready().await;
     });
 }
 
 #[test]
-fn an_addon_says_so_when_nobody_serves_its_instance_any_more() {
+fn deleted_crd_of_instances_is_reported_in_available() {
     on_paused_time(async {
         let cluster = without_schemas().await;
-        let _controller = control(&cluster);
+        let _controller = start_controller(&cluster);
         let case = Case::create(&cluster, json!({})).await;
-        case.until_ready().await;
+        case.wait_until_ready().await;
         let definition = "addoninstances.addons.managed.openshift.io";
         let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}");
         cluster.delete(path).await.expect(200);
-        let available = case.until_condition("Available", "False", "AddonInstanceNotInstalled").await;
+        let available = case.wait_for_condition("Available", "False", "AddonInstanceNotInstalled").await;
         let message = available["message"].as_str().unwrap();
         assert!(message.contains("cannot be created"), "{message}");
     });

@@ -1,5 +1,5 @@
-//! What is read of an Addon and of its instance. Whatever is there can be read: what makes no sense is found to be so,
-//! object by object.
+//! The fields of an Addon and of an AddonInstance that the controller reads. Malformed fields never fail the whole object:
+//! an invalid spec becomes an [`InvalidSpec`], an invalid status counts as empty.
 
 use bellwether_api::addons_managed::{Addon, AddonInstall, AddonInstance, AddonSpec};
 use bellwether_conditions::{Condition, ConditionSet, ConditionType};
@@ -8,18 +8,18 @@ use kube::Resource as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::loose::{self, Loose};
+use crate::lenient::{LenientObject, deserialize_or_default};
 use crate::vocabulary;
 
-/// An Addon as it was read.
+/// An Addon, as read from the API server.
 #[derive(Clone, Debug)]
-pub(super) struct Subject {
+pub(super) struct AddonObject {
     pub(super) metadata: ObjectMeta,
-    pub(super) spec: Result<AddonSpec, Misconfigured>,
+    pub(super) spec: Result<AddonSpec, InvalidSpec>,
     pub(super) status: Status,
 }
 
-/// The status of an Addon, with what others keep there.
+/// The status of an Addon or AddonOperator; `others` has the fields that this controller does not use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Status {
@@ -32,23 +32,25 @@ pub(super) struct Status {
     pub(super) others: Map<String, Value>,
 }
 
-/// Why a spec cannot be followed.
+/// Why the spec of an Addon is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Misconfigured {
-    #[error(".spec cannot be read: {0}")]
-    Unreadable(String),
-    #[error(".spec.install.type is {0:?}, which is none of OLMOwnNamespace, OLMAllNamespaces and External")]
+pub(super) enum InvalidSpec {
+    #[error(".spec cannot be parsed: {0}")]
+    Malformed(String),
+    #[error(".spec.install.type is {0:?}, but must be OLMOwnNamespace, OLMAllNamespaces or External")]
     UnknownType(String),
     #[error(".spec.install.{block} is required when .spec.install.type is {type_}")]
     MissingBlock { type_: &'static str, block: &'static str },
-    #[error(".spec.install.{block}.namespace is empty")]
-    NoNamespace { block: &'static str },
+    #[error(".spec.install.{block}.namespace must not be empty")]
+    EmptyNamespace { block: &'static str },
 }
 
-impl Subject {
-    pub(super) fn of(addon: &Loose<Addon>) -> Self {
-        let spec = loose::read(&addon.spec).map_err(|error| Misconfigured::Unreadable(error.to_string()));
-        Self { metadata: addon.meta().clone(), spec, status: loose::read(&addon.status).unwrap_or_default() }
+impl AddonObject {
+    pub(super) fn read(addon: &LenientObject<Addon>) -> Self {
+        let spec =
+            deserialize_or_default(&addon.spec).map_err(|error| InvalidSpec::Malformed(error.to_string()));
+        let status = deserialize_or_default(&addon.status).unwrap_or_default();
+        Self { metadata: addon.meta().clone(), spec, status }
     }
 
     pub(super) fn annotation(&self, name: &str) -> Option<&str> {
@@ -67,14 +69,14 @@ impl Subject {
         self.finalizers().iter().any(|finalizer| finalizer == vocabulary::addon::FINALIZER)
     }
 
-    /// What makes the Addon an owner.
-    pub(super) fn as_owner(&self, role: Role) -> OwnerReference {
+    /// An owner reference to this Addon.
+    pub(super) fn owner_reference(&self, role: OwnerRole) -> OwnerReference {
         OwnerReference {
             api_version: Addon::api_version(&()).into_owned(),
             kind: Addon::kind(&()).into_owned(),
             name: self.metadata.name.clone().unwrap_or_default(),
             uid: self.uid().to_owned(),
-            controller: Some(role == Role::Controller),
+            controller: Some(role == OwnerRole::Controller),
             block_owner_deletion: Some(true),
         }
     }
@@ -83,27 +85,27 @@ impl Subject {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// The names of the namespaces that matter to it.
+    /// The names of the listed namespaces and of the target namespace.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &str> {
         let listed = self.spec.iter().flat_map(|spec| &spec.namespaces).map(|listed| listed.name.as_str());
-        listed.chain(self.target())
+        listed.chain(self.target_namespace())
     }
 
-    /// The namespace that it is installed in, where it says so.
-    pub(super) fn target(&self) -> Option<&str> {
-        self.spec.as_ref().ok().and_then(|spec| target(&spec.install).ok())
+    /// The namespace that the add-on is installed in, if the spec is valid.
+    pub(super) fn target_namespace(&self) -> Option<&str> {
+        self.spec.as_ref().ok().and_then(|spec| target_namespace(&spec.install).ok())
     }
 }
 
-/// Whether an owner is the one that decides.
+/// Whether an owner reference has `controller: true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum OwnerRole {
     Controller,
-    Member,
+    NonController,
 }
 
 /// The namespace that an add-on is installed in.
-pub(super) fn target(install: &AddonInstall) -> Result<&str, Misconfigured> {
+pub(super) fn target_namespace(install: &AddonInstall) -> Result<&str, InvalidSpec> {
     let (type_, block, namespace) = match install.type_.as_str() {
         "OLMOwnNamespace" => {
             let block = install.olm_own_namespace.as_ref();
@@ -114,42 +116,42 @@ pub(super) fn target(install: &AddonInstall) -> Result<&str, Misconfigured> {
             ("OLMAllNamespaces", "olmAllNamespaces", block.map(|block| &block.namespace))
         }
         "External" => ("External", "external", install.external.as_ref().map(|block| &block.namespace)),
-        other => return Err(Misconfigured::UnknownType(other.to_owned())),
+        other => return Err(InvalidSpec::UnknownType(other.to_owned())),
     };
     match namespace {
-        None => Err(Misconfigured::MissingBlock { type_, block }),
-        Some(namespace) if namespace.is_empty() => Err(Misconfigured::NoNamespace { block }),
+        None => Err(InvalidSpec::MissingBlock { type_, block }),
+        Some(namespace) if namespace.is_empty() => Err(InvalidSpec::EmptyNamespace { block }),
         Some(namespace) => Ok(namespace),
     }
 }
 
-/// An AddonInstance as it was read.
+/// An AddonInstance, as read from the API server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Instance {
+pub(super) struct InstanceObject {
     pub(super) metadata: ObjectMeta,
     pub(super) period: Option<String>,
     pub(super) marked_for_deletion: bool,
     pub(super) conditions: ConditionSet,
 }
 
-impl Instance {
-    pub(super) fn of(instance: &Loose<AddonInstance>) -> Self {
+impl InstanceObject {
+    pub(super) fn read(instance: &LenientObject<AddonInstance>) -> Self {
         let (spec, status) = (&instance.spec, &instance.status);
-        let member = |value: &Value, name: &str| value.get(name).cloned().unwrap_or_default();
+        let field = |value: &Value, name: &str| value.get(name).cloned().unwrap_or_default();
         Self {
             metadata: instance.meta().clone(),
-            period: member(spec, "heartbeatUpdatePeriod").as_str().map(str::to_owned),
-            marked_for_deletion: member(spec, "markedForDeletion") == Value::Bool(true),
-            conditions: serde_json::from_value(member(status, "conditions")).unwrap_or_default(),
+            period: field(spec, "heartbeatUpdatePeriod").as_str().map(str::to_owned),
+            marked_for_deletion: field(spec, "markedForDeletion") == Value::Bool(true),
+            conditions: serde_json::from_value(field(status, "conditions")).unwrap_or_default(),
         }
     }
 
-    pub(super) fn says(&self, type_: &ConditionType) -> bool {
+    pub(super) fn is_true(&self, type_: &ConditionType) -> bool {
         self.conditions.is_true(type_)
     }
 
-    /// What it says of its health, while it is silent.
-    pub(super) fn timeout(&self) -> Option<&Condition> {
+    /// The condition `Healthy`, if the checker has marked the instance as silent.
+    pub(super) fn heartbeat_timeout(&self) -> Option<&Condition> {
         let healthy = self.conditions.get(&vocabulary::instance::HEALTHY)?;
         (healthy.reason == vocabulary::reasons::HEARTBEAT_TIMEOUT).then_some(healthy)
     }
@@ -163,7 +165,7 @@ impl Instance {
     }
 }
 
-/// Whether an owner is an Addon, of whatever version.
+/// Whether an owner reference refers to an Addon, of any version of the API.
 pub(super) fn is_addon(owner: &OwnerReference) -> bool {
     let group = owner.api_version.split_once('/').map(|(group, _)| group);
     group == Some(vocabulary::GROUP) && owner.kind == Addon::kind(&())

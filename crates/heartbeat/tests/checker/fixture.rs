@@ -1,4 +1,5 @@
-//! A namespace with instances, add-ons that beat by hand, and a checker that can be stopped and started.
+//! The fixture of these tests: a namespace with AddonInstances, to which the test sends heartbeats, and a checker that can be
+//! stopped and started.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,20 +15,20 @@ use tokio::task::JoinSet;
 
 pub(crate) const HEALTHY: &str = "addons.managed.openshift.io/Healthy";
 
-pub(crate) struct Stage<'a> {
+pub(crate) struct Fixture<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) namespace: String,
-    /// The period that instances have unless they ask for another.
+    /// The default period of instances.
     pub(crate) period: Duration,
     pub(crate) clock: SteadyClock,
     pub(crate) metrics: Metrics,
     checker: RefCell<JoinSet<()>>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Fixture<'a> {
     pub(crate) async fn new(cluster: &'a Cluster, period: u64) -> Self {
-        let definitions = bellwether_api::crds().into_iter();
-        let instances = definitions.filter(|definition| definition.name().starts_with("addoninstances."));
+        let crds = bellwether_api::crds().into_iter();
+        let instances = crds.filter(|definition| definition.name().starts_with("addoninstances."));
         cluster.install_definitions(instances.map(|definition| json!(definition.crd))).await;
         Self {
             cluster,
@@ -43,8 +44,8 @@ impl<'a> Stage<'a> {
         self.period * 3
     }
 
-    /// How far beyond its time something may be noticed. Where time is real, machines are slow.
-    pub(crate) fn slack(&self) -> Duration {
+    /// How late the checker may react. Real Kubernetes gets more time.
+    pub(crate) fn tolerance(&self) -> Duration {
         Duration::from_secs(if self.cluster.is_kubernetes() { 4 } else { 2 })
     }
 
@@ -53,28 +54,28 @@ impl<'a> Stage<'a> {
         Context { clock: Arc::new(self.clock), metrics: self.metrics.clone(), ..context }
     }
 
-    /// Starts a checker; the one before ends as if it were killed.
-    pub(crate) fn check(&self) -> Tap {
-        self.check_with(Settings::default())
+    /// Starts a checker; the previous one is killed.
+    pub(crate) fn start_checker(&self) -> Tap {
+        self.start_checker_with(Settings::default())
     }
 
-    pub(crate) fn check_with(&self, settings: Settings) -> Tap {
+    pub(crate) fn start_checker_with(&self, settings: Settings) -> Tap {
         let (client, tap) = Tap::on(self.cluster.client());
-        self.check_in(Context { client, ..self.context() }, settings);
+        self.start_checker_in(Context { client, ..self.context() }, settings);
         tap
     }
 
-    pub(crate) fn check_in(&self, context: Context, settings: Settings) {
-        self.kill();
+    pub(crate) fn start_checker_in(&self, context: Context, settings: Settings) {
+        self.kill_checker();
         self.checker.borrow_mut().spawn(checker::run(context, settings));
     }
 
-    pub(crate) fn kill(&self) {
+    pub(crate) fn kill_checker(&self) {
         self.checker.replace(JoinSet::new());
     }
 
-    /// Lets time pass. On paused time this takes none.
-    pub(crate) async fn pass(&self, time: Duration) {
+    /// Waits. With paused time this returns at once.
+    pub(crate) async fn sleep(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
@@ -82,13 +83,17 @@ impl<'a> Stage<'a> {
         self.clock.now()
     }
 
-    /// An instance with the usual period.
-    pub(crate) async fn instance(&self, name: &str) -> Instance<'_> {
-        self.instance_of(name, json!({"heartbeatUpdatePeriod": format!("{}s", self.period.as_secs())})).await
+    /// Creates an instance with the default period.
+    pub(crate) async fn create_instance(&self, name: &str) -> Instance<'_> {
+        self.create_instance_with_spec(
+            name,
+            json!({"heartbeatUpdatePeriod": format!("{}s", self.period.as_secs())}),
+        )
+        .await
     }
 
-    /// An instance with a spec of its own, or none.
-    pub(crate) async fn instance_of(&self, name: &str, spec: Value) -> Instance<'_> {
+    /// Creates an instance with this spec, or without a spec if it is null.
+    pub(crate) async fn create_instance_with_spec(&self, name: &str, spec: Value) -> Instance<'_> {
         let collection = format!(
             "/apis/addons.managed.openshift.io/v1alpha1/namespaces/{}/addoninstances",
             self.namespace
@@ -99,72 +104,75 @@ impl<'a> Stage<'a> {
             object["spec"] = spec;
         }
         self.cluster.post(&collection, &object).await.expect(201);
-        Instance { stage: self, path: format!("{collection}/{name}") }
+        Instance { fixture: self, path: format!("{collection}/{name}") }
     }
 
     fn collection(&self) -> String {
         format!("/apis/addons.managed.openshift.io/v1alpha1/namespaces/{}/addoninstances", self.namespace)
     }
 
-    /// Leaves nothing behind for the next scenario on the same cluster.
-    pub(crate) async fn clear(&self) {
-        self.kill();
+    /// Deletes all instances, for the next scenario on the same cluster.
+    pub(crate) async fn clean_up(&self) {
+        self.kill_checker();
         self.cluster.delete(self.collection()).await.expect(200);
     }
 
-    /// Keeps some instances beating for as long as this.
-    pub(crate) async fn beat_for(&self, time: Duration, instances: &[&Instance<'_>]) {
+    /// Sends heartbeats to some instances for this time.
+    pub(crate) async fn send_heartbeats_for(&self, time: Duration, instances: &[&Instance<'_>]) {
         let end = tokio::time::Instant::now() + time;
         while tokio::time::Instant::now() < end {
             for instance in instances {
-                instance.pulse().await;
+                instance.send_heartbeat().await;
             }
-            self.pass(self.period).await;
+            self.sleep(self.period).await;
         }
     }
 }
 
 pub(crate) struct Instance<'a> {
-    stage: &'a Stage<'a>,
+    fixture: &'a Fixture<'a>,
     pub(crate) path: String,
 }
 
 impl Instance<'_> {
     pub(crate) async fn read(&self) -> Value {
-        self.stage.cluster.get(&self.path).await.expect(200)
+        self.fixture.cluster.get(&self.path).await.expect(200)
     }
 
     pub(crate) async fn version(&self) -> String {
-        self.read().await["metadata"]["resourceVersion"].as_str().expect("a version").to_owned()
+        self.read().await["metadata"]["resourceVersion"]
+            .as_str()
+            .expect("an object has a resourceVersion")
+            .to_owned()
     }
 
     pub(crate) async fn merge_status(&self, status: Value) -> Value {
-        self.stage
+        self.fixture
             .cluster
             .merge(format!("{}/status", self.path), &json!({"status": status}))
             .await
             .expect(200)
     }
 
-    /// Stamps the instance with the time.
-    pub(crate) async fn pulse(&self) -> Value {
-        self.pulse_off_by(SignedDuration::ZERO).await
+    /// Sends a heartbeat with the current time.
+    pub(crate) async fn send_heartbeat(&self) -> Value {
+        self.send_heartbeat_with_offset(SignedDuration::ZERO).await
     }
 
-    /// Stamps the instance by a clock that is off by as much.
-    pub(crate) async fn pulse_off_by(&self, off: SignedDuration) -> Value {
-        self.stamp(self.stage.now() + off).await
+    /// Sends a heartbeat from a clock that is off by `offset`.
+    pub(crate) async fn send_heartbeat_with_offset(&self, offset: SignedDuration) -> Value {
+        self.set_heartbeat_time(self.fixture.now() + offset).await
     }
 
-    pub(crate) async fn stamp(&self, at: Timestamp) -> Value {
-        self.merge_status(json!({"lastHeartbeatTime": seconds(at)})).await
+    pub(crate) async fn set_heartbeat_time(&self, at: Timestamp) -> Value {
+        self.merge_status(json!({"lastHeartbeatTime": format_seconds(at)})).await
     }
 
-    /// Stamps the instance, and says something in `Healthy` and in a condition beside.
+    /// Sends a heartbeat with the conditions `Healthy` and `Degraded`.
     pub(crate) async fn report(&self, status: &str, reason: &str) -> Value {
-        let at = seconds(self.stage.now());
+        let at = format_seconds(self.fixture.now());
         let condition = |kind: &str, status: &str, reason: &str| {
-            json!({"type": kind, "status": status, "reason": reason, "message": "as the add-on says",
+            json!({"type": kind, "status": status, "reason": reason, "message": "reported by the add-on",
                 "lastTransitionTime": at})
         };
         self.merge_status(json!({"lastHeartbeatTime": at, "conditions": [
@@ -183,15 +191,15 @@ impl Instance<'_> {
     /// Status and reason of `Healthy`.
     pub(crate) async fn healthy(&self) -> (String, String) {
         let condition = self.condition(HEALTHY).await;
-        let word = |member: &str| condition[member].as_str().unwrap_or_default().to_owned();
-        (word("status"), word("reason"))
+        let field = |name: &str| condition[name].as_str().unwrap_or_default().to_owned();
+        (field("status"), field("reason"))
     }
 
     pub(crate) async fn is_timed_out(&self) -> bool {
         self.healthy().await == ("Unknown".into(), "HeartbeatTimeout".into())
     }
 
-    pub(crate) async fn until(&self, status: &str, reason: &str) {
+    pub(crate) async fn wait_for_healthy(&self, status: &str, reason: &str) {
         let what = format!("{}: Healthy={status}/{reason}", self.path);
         eventually(&what, || async {
             (self.healthy().await == (status.into(), reason.into())).then_some(())
@@ -199,25 +207,26 @@ impl Instance<'_> {
         .await;
     }
 
-    /// How long after an instant it is marked as silent.
-    pub(crate) async fn silence_marked_after(&self, began: Timestamp) -> Duration {
-        // Longer than tests usually wait: the period may be ten seconds.
+    /// Waits until the instance is marked as silent, and returns the time since `began`.
+    pub(crate) async fn wait_for_timeout_since(&self, began: Timestamp) -> Duration {
+        // This may take longer than `eventually` waits, because the period may be ten seconds.
         for _ in 0..3 {
-            let waited = self.stage.threshold();
+            let timeout = self.fixture.threshold();
             let marked = async {
                 while !self.is_timed_out().await {
-                    self.stage.pass(Duration::from_millis(50)).await;
+                    self.fixture.sleep(Duration::from_millis(50)).await;
                 }
             };
-            if tokio::time::timeout(waited, marked).await.is_ok() {
-                return Duration::try_from(self.stage.now().duration_since(began)).expect("time goes on");
+            if tokio::time::timeout(timeout, marked).await.is_ok() {
+                return Duration::try_from(self.fixture.now().duration_since(began))
+                    .expect("the clock never goes back");
             }
         }
         panic!("{} was not marked as silent: {:#}", self.path, self.read().await);
     }
 }
 
-/// A time as Kubernetes writes it.
-pub(crate) fn seconds(at: Timestamp) -> String {
-    Timestamp::from_second(at.as_second()).expect("a time").to_string()
+/// Formats a time in whole seconds, as Kubernetes does.
+pub(crate) fn format_seconds(at: Timestamp) -> String {
+    Timestamp::from_second(at.as_second()).expect("a valid timestamp").to_string()
 }
