@@ -59,6 +59,8 @@ pub mod fold;
 pub mod freshness;
 pub mod gate;
 pub mod guard;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 mod names;
 mod set;
 

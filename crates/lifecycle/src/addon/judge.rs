@@ -8,7 +8,7 @@ use bellwether_api::addon::vocabulary::{
 };
 use bellwether_api::addon::{AppliedConfig, InstallType, ManagedClusterAddOn, ManagedClusterAddOnStatus};
 use bellwether_api::work::ManifestWork;
-use bellwether_conditions::{Condition, ConditionSet, ConditionType, Desired, Reason, Status, TransitionKey};
+use bellwether_conditions::{ConditionType, Desired, Reason, Status, TransitionKey, kubernetes};
 use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::json;
@@ -329,9 +329,7 @@ impl HubCache {
                 Reason::constant("WaitingForAgent"),
                 message,
             );
-            let mut set = read(&before);
-            let _ = set.upsert(desired, TransitionKey::Status, now);
-            after.conditions = write(&set);
+            let _ = kubernetes::upsert(&mut after.conditions, desired, TransitionKey::Status, now);
         }
         let works = ours.into_iter().filter(|work| !work.found.deleting).map(delete).collect();
         let status = (after != before).then_some(after);
@@ -361,7 +359,7 @@ fn status(
     references: Option<&[AppliedConfig]>,
     now: Timestamp,
 ) -> ManagedClusterAddOnStatus {
-    let mut set = read(before);
+    let mut conditions = before.conditions.clone();
     // What is brought is a version in its configurations: another of either begins anew (A33).
     let named = |version: &str, references: &[AppliedConfig]| format!("{version} {}", json!(references));
     let begun = verdict.begun.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -374,25 +372,26 @@ fn status(
         [(&verdict.progressing, target), (&verdict.configured, TransitionKey::StatusAndReason)]
     {
         if let Some(desired) = desired.clone() {
-            let _ = set.upsert(desired, key, now);
+            let _ = kubernetes::upsert(&mut conditions, desired, key, now);
         }
     }
-    let degraded = ConditionType::constant(DEGRADED);
-    let mine = set.get(&degraded).is_none_or(|said| said.reason.as_str() == UNSUPPORTED);
-    if mine && verdict.unsupported {
+    let is_ours =
+        kubernetes::find(&conditions, DEGRADED).is_none_or(|degraded| degraded.reason == UNSUPPORTED);
+    if is_ours && verdict.unsupported {
         let message = format!("version {begun} is no longer among those that there are");
-        let wrong = Desired::new(degraded, Status::True, Reason::constant(UNSUPPORTED), message);
-        let _ = set.upsert(wrong, TransitionKey::Status, now);
-    } else if mine {
-        set.remove(&degraded);
+        let type_ = ConditionType::constant(DEGRADED);
+        let degraded = Desired::new(type_, Status::True, Reason::constant(UNSUPPORTED), message);
+        let _ = kubernetes::upsert(&mut conditions, degraded, TransitionKey::Status, now);
+    } else if is_ours {
+        kubernetes::remove(&mut conditions, DEGRADED);
     }
-    let (heartbeat, degraded) = (said(&set, HEARTBEAT), said(&set, DEGRADED));
+    let (heartbeat, degraded) =
+        (kubernetes::get(&conditions, HEARTBEAT), kubernetes::get(&conditions, DEGRADED));
     let up = available(&Known { heartbeat: heartbeat.as_ref(), degraded: degraded.as_ref(), ..*known });
-    let _ = set.upsert(up, TransitionKey::Status, now);
+    let _ = kubernetes::upsert(&mut conditions, up, TransitionKey::Status, now);
     if let Some(applied) = known.stands.and_then(manifest_applied) {
-        let _ = set.upsert(applied, TransitionKey::Status, now);
+        let _ = kubernetes::upsert(&mut conditions, applied, TransitionKey::Status, now);
     }
-    let mut conditions = write(&set);
     if !verdict.is_current() || begun != before.install_version {
         // What the agent has heard of the add-on so far was of something else.
         let heartbeat = conditions.iter_mut().find(|said| said.type_ == HEARTBEAT);
@@ -406,19 +405,6 @@ fn status(
         conditions,
         config_references: references.unwrap_or(&before.config_references).to_vec(),
     }
-}
-
-fn said(set: &ConditionSet, type_: &'static str) -> Option<Condition> {
-    set.get(&ConditionType::constant(type_)).cloned()
-}
-
-fn read(status: &ManagedClusterAddOnStatus) -> ConditionSet {
-    let written = serde_json::to_value(&status.conditions);
-    written.and_then(serde_json::from_value).unwrap_or_default()
-}
-
-fn write(set: &ConditionSet) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
-    serde_json::from_value(json!(set)).unwrap_or_default()
 }
 
 /// Whether a status says something that is worth a write. What rides along is not, while there is more to come.

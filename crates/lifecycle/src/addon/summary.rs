@@ -3,7 +3,7 @@
 use bellwether_api::addon::{
     ClusterManagementAddOnStatus, InstallProgression, ProgressionCounts, WaitingClusters,
 };
-use bellwether_conditions::{ConditionSet, ConditionType, Desired, Reason, Status, TransitionKey, shorten};
+use bellwether_conditions::{ConditionType, Desired, Reason, Status, TransitionKey, kubernetes, shorten};
 use bellwether_runtime::ObjectName;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -15,6 +15,8 @@ use crate::rollout::{Counts, Waiting};
 use crate::standing::resolve;
 use crate::version::{Catalogue, Version};
 
+/// The condition that several templates have the same version.
+const VERSION_CONFLICT: &str = "VersionConflict";
 /// How many clusters are named that wait for the same thing.
 const NAMED: usize = 10;
 /// How many different things are named that are waited for.
@@ -65,7 +67,7 @@ fn progression(
     now: Timestamp,
 ) -> InstallProgression {
     let counts = rollout.plan.counts;
-    let mut set: ConditionSet = read(held.map(|held| held.conditions.as_slice()).unwrap_or_default());
+    let mut conditions = held.map(|held| held.conditions.clone()).unwrap_or_default();
     let (status, reason, message) = word(rollout, &counts);
     let desired = Desired::new(
         ConditionType::constant("Progressing"),
@@ -74,14 +76,15 @@ fn progression(
         shorten(&message, LONGEST),
     );
     let before = held.map(|held| held.version.as_str()).unwrap_or_default();
-    let _ = set.upsert(desired, TransitionKey::StatusReasonAndTarget { before, after: version }, now);
+    let key = TransitionKey::StatusReasonAndTarget { before, after: version };
+    let _ = kubernetes::upsert(&mut conditions, desired, key, now);
     InstallProgression {
         namespace: rollout.placement.namespace.to_string(),
         name: rollout.placement.name.to_string(),
         version: version.to_owned(),
         counts: counted(&counts),
         waiting: rollout.plan.waiting.iter().take(THINGS).map(waiting).collect(),
-        conditions: write(&set),
+        conditions,
     }
 }
 
@@ -147,17 +150,17 @@ fn conditions(
     progressions: &[InstallProgression],
     now: Timestamp,
 ) -> Vec<Condition> {
-    let mut set = read(before);
-    let conflict = ConditionType::constant("VersionConflict");
+    let mut set = before.to_vec();
     match catalogue.conflicts() {
-        [] => drop(set.remove(&conflict)),
+        [] => kubernetes::remove(&mut set, VERSION_CONFLICT),
         conflicts => {
             let said = conflicts.iter().map(|one| {
                 format!("{} is of template {}, and not of {}", one.version, one.used, one.ignored.join(", "))
             });
             let message = shorten(&said.collect::<Vec<_>>().join("; "), LONGEST);
-            let desired = Desired::new(conflict, Status::True, Reason::constant("SeveralTemplates"), message);
-            let _ = set.upsert(desired, TransitionKey::Status, now);
+            let type_ = ConditionType::constant(VERSION_CONFLICT);
+            let desired = Desired::new(type_, Status::True, Reason::constant("SeveralTemplates"), message);
+            let _ = kubernetes::upsert(&mut set, desired, TransitionKey::Status, now);
         }
     }
     let said = |status: &str| {
@@ -177,14 +180,6 @@ fn conditions(
     let message = shorten(&words.join(" "), LONGEST);
     let desired =
         Desired::new(ConditionType::constant("Progressing"), status, Reason::constant(reason), message);
-    let _ = set.upsert(desired, TransitionKey::StatusAndReason, now);
-    write(&set)
-}
-
-fn read(conditions: &[Condition]) -> ConditionSet {
-    serde_json::to_value(conditions).and_then(serde_json::from_value).unwrap_or_default()
-}
-
-fn write(set: &ConditionSet) -> Vec<Condition> {
-    serde_json::from_value(json!(set)).unwrap_or_default()
+    let _ = kubernetes::upsert(&mut set, desired, TransitionKey::StatusAndReason, now);
+    set
 }

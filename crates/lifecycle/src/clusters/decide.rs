@@ -10,12 +10,12 @@ use bellwether_api::cluster::vocabulary::{
 use bellwether_api::cluster::{ManagedCluster, Taint, TaintEffect};
 use bellwether_api::work::vocabulary::FINALIZER as WORK_FINALIZER;
 use bellwether_clock::whole_seconds;
-use bellwether_conditions::{ConditionType, Desired, Reason, Status};
+use bellwether_conditions::{ConditionType, Desired, Reason, Status, TransitionKey};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 
-use super::conditions::{find, say};
+use bellwether_conditions::kubernetes::{find, upsert};
 
 /// How long a lease lasts where the cluster does not say, in seconds.
 const USUAL_LEASE: i32 = 60;
@@ -73,9 +73,9 @@ pub(super) fn availability(conditions: &[Condition]) -> Option<Status> {
 
 pub(super) fn decide(cluster: &ManagedCluster, reach: Reach, home: &Home, now: Timestamp) -> Wanted {
     let mut conditions = cluster.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
-    say(&mut conditions, acceptance(cluster, home), now);
+    let _ = upsert(&mut conditions, acceptance(cluster, home), TransitionKey::Status, now);
     if reach == Reach::Silent && availability(&conditions).is_some_and(|said| said != Status::Unknown) {
-        say(&mut conditions, silence(cluster), now);
+        let _ = upsert(&mut conditions, silence(cluster), TransitionKey::Status, now);
     }
     let taints = taints(&cluster.spec.taints, availability(&conditions), now);
     let mut finalizers = cluster.finalizers().to_vec();
@@ -90,7 +90,7 @@ pub(super) fn decide(cluster: &ManagedCluster, reach: Reach, home: &Home, now: T
 pub(super) fn farewell(cluster: &ManagedCluster, reach: Reach, remains: Remains, now: Timestamp) -> Wanted {
     let mut wanted = decide(cluster, reach, &Home::Settled, now);
     let away = availability(&wanted.conditions) != Some(Status::True);
-    say(&mut wanted.conditions, departure(remains, away), now);
+    let _ = upsert(&mut wanted.conditions, departure(remains, away), TransitionKey::Status, now);
     wanted.finalizers = cluster.finalizers().to_vec();
     if remains.is_nothing() {
         wanted.finalizers.retain(|held| held != FINALIZER);

@@ -7,11 +7,10 @@
 //! | `members` | who is in a set; pure |
 //! | `controller`, `sets` | read, ask the others, write what differs |
 //!
-//! `mirror` and `conditions` are shared with `placement`. **A renewal of a lease costs a map entry: no read, no write.**
+//! `mirror` is shared with `placement`. **A renewal of a lease costs a map entry: no read, no write.**
 //! **Who was not looked at is not lost**: a cluster has its whole time to be heard from when this process begins to look,
 //! and again from when the API could not be reached.
 
-pub(crate) mod conditions;
 mod controller;
 mod decide;
 mod error;

@@ -4,7 +4,7 @@ use bellwether_api::cluster::ManagedCluster;
 use bellwether_api::cluster::vocabulary::{AVAILABLE, JOINED, UNAVAILABLE_TAINT, UNREACHABLE_TAINT};
 use jiff::Timestamp;
 
-use super::conditions::find;
+use bellwether_conditions::kubernetes::find;
 
 /// Whether a cluster can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

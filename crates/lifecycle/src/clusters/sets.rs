@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bellwether_api::cluster::{ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding};
 use bellwether_clock::Clock;
-use bellwether_conditions::{ConditionType, Desired, Reason, Status};
+use bellwether_conditions::{ConditionType, Desired, Reason, Status, TransitionKey};
 use bellwether_runtime::{Context, Next, Reconciler};
 use futures::{StreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -17,12 +17,12 @@ use kube::runtime::watcher::Event;
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
-use super::conditions::say;
 use super::controller::is_outdated;
 use super::error::ClusterError;
 use super::members::Membership;
 use super::mirror::{Mirror, Mirrored, gathered, that_matter};
 use super::{CLUSTER_SET_BINDINGS, CLUSTER_SETS};
+use bellwether_conditions::kubernetes::upsert;
 
 /// How long changes of clusters are gathered before sets are counted again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -175,7 +175,7 @@ where
     K: Mirrored,
 {
     let mut conditions = held.to_vec();
-    say(&mut conditions, desired, clock.now());
+    let _ = upsert(&mut conditions, desired, TransitionKey::Status, clock.now());
     if conditions == held {
         return Ok(Next::OnChange);
     }

@@ -7,11 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{AddonKey, HubCache, Management};
 use crate::assignment::AddonRequest;
-use crate::clusters::conditions::find;
 use crate::fields::{Field, is_installed_for, is_overridden, is_placed, is_set_by_others};
 use crate::rollout::{State, Strategy};
 use crate::standing::{Course, Standing, requested_version};
 use crate::version::Version;
+use bellwether_conditions::kubernetes::find;
 
 impl HubCache {
     /// How far a cluster is with what its assigned placement asks for. One without a ManagedClusterAddOn has not begun, nor

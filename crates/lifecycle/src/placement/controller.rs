@@ -12,7 +12,7 @@ use bellwether_api::cluster::{
     PlacementStatus,
 };
 use bellwether_clock::Clock;
-use bellwether_conditions::Desired;
+use bellwether_conditions::{Desired, TransitionKey};
 use bellwether_runtime::{Context, Next, ReconcileError, Reconciler};
 use futures::{Stream, StreamExt as _, stream};
 use jiff::Timestamp;
@@ -27,8 +27,8 @@ use super::NAME;
 use super::decide::{Answer, Choice, Question, decide, is_of};
 use super::slices::{self, GroupLabels, Slice, Write, plan};
 use super::vocabulary::FINALIZER;
-use crate::clusters::conditions::say;
 use crate::clusters::mirror::{Mirror, Mirrored, Unwatched, gathered, that_matter};
+use bellwether_conditions::kubernetes::upsert;
 
 /// How long changes of clusters and sets are gathered before placements are decided again.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -432,7 +432,7 @@ fn status(
         status.number_of_selected_clusters = counts.fold(0, i32::saturating_add);
     }
     for condition in conditions {
-        say(&mut status.conditions, condition, now);
+        let _ = upsert(&mut status.conditions, condition, TransitionKey::Status, now);
     }
     (status != held).then_some(status)
 }

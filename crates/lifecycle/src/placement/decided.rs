@@ -12,7 +12,7 @@ use bellwether_api::cluster::{DecisionGroupStatus, Placement, PlacementDecision,
 use kube::ResourceExt as _;
 
 use super::decide::{clusters_of, is_disabled, is_of};
-use crate::clusters::conditions::find;
+use bellwether_conditions::kubernetes::find;
 
 /// What is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
