@@ -1,15 +1,15 @@
-//! The agent of a cluster: brings the objects of ManifestWorks to it, keeps them as they should be, and reports what is
-//! there; renews the cluster's lease; carries the silence of add-ons to the hub.
+//! The agent of a cluster: applies the objects of ManifestWorks, renews the cluster's Lease, and copies the heartbeat
+//! status of add-ons to the hub.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`work`] | applies the works in the cluster's namespace on the hub, and tells what became of them |
-//! | [`lease`] | says that the cluster is in reach, and what it is |
-//! | [`mirror`] | says on the hub which add-ons beat |
+//! | [`work`] | applies the ManifestWorks in the cluster's namespace on the hub, and reports their status |
+//! | [`lease`] | renews the cluster's Lease, and reports its name and Kubernetes version |
+//! | [`mirror`] | copies the health that AddonInstances report to ManagedClusterAddOns on the hub |
 //!
-//! Each is one task with its own watches. **Nothing is shared between agents**, so that a process can run one, or
-//! thousands. The [`Context`](bellwether_runtime::Context) that a task is given is that of the cluster; the hub is known
-//! by the [`Agent`] beside it.
+//! Each is one controller with its own watches. **Agents share no state**, so that one process can run thousands of
+//! them. The [`Context`](bellwether_runtime::Context) of a controller has the client of the cluster; its [`Agent`] has
+//! the client of the hub.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,27 +22,27 @@ pub mod lease;
 pub mod mirror;
 pub mod work;
 
-/// A cluster as its hub knows it. Cheap to clone.
+/// The identity of an agent: its cluster, and its connection to the hub. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
-    /// The hub, as the identity of the agent.
+    /// The client of the hub, with the credentials of the agent.
     pub hub: Client,
-    /// The cluster: the name of its ManagedCluster, and of its namespace on the hub.
+    /// The name of the cluster's ManagedCluster, and of its namespace on the hub.
     pub cluster: ClusterName,
-    /// Which hub it is, as what is made for it is told apart from what is made for another.
+    /// Identifies the hub, so that objects of several hubs on one cluster are kept apart.
     pub hub_hash: HubHash,
-    /// Which agent it is, for people.
+    /// The name of the agent in AppliedManifestWorks and in the Lease.
     pub agent_id: Arc<str>,
 }
 
-/// The name of a cluster, which is that of a namespace too.
+/// The name of a cluster, which is also the name of its namespace on the hub.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterName(Arc<str>);
 
-/// A text that cannot be the name of a cluster.
+/// The text is not a valid name of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} cannot be the name of a cluster: it has at most 63 lower-case letters, digits and '-', and begins and ends with a letter or digit"
+    "invalid cluster name {0:?}: must be at most 63 lower-case letters, digits and '-', and begin and end with a letter or digit"
 )]
 pub struct InvalidClusterName(String);
 
@@ -57,11 +57,17 @@ impl FromStr for ClusterName {
     type Err = InvalidClusterName;
 
     fn from_str(text: &str) -> Result<Self, InvalidClusterName> {
-        let plain = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let bytes = text.as_bytes();
-        let ends_are_plain = bytes.first().is_some_and(plain) && bytes.last().is_some_and(plain);
-        let fits = bytes.len() <= 63 && bytes.iter().all(|byte| plain(byte) || *byte == b'-');
-        if ends_are_plain && fits { Ok(Self(text.into())) } else { Err(InvalidClusterName(text.to_owned())) }
+        let has_valid_ends =
+            bytes.first().is_some_and(is_alphanumeric) && bytes.last().is_some_and(is_alphanumeric);
+        let has_valid_bytes =
+            bytes.len() <= 63 && bytes.iter().all(|byte| is_alphanumeric(byte) || *byte == b'-');
+        if has_valid_ends && has_valid_bytes {
+            Ok(Self(text.into()))
+        } else {
+            Err(InvalidClusterName(text.to_owned()))
+        }
     }
 }
 
@@ -71,15 +77,16 @@ impl fmt::Display for ClusterName {
     }
 }
 
-/// Which hub it is: the SHA-256 of its address.
+/// Identifies a hub: the SHA-256 of its URL.
 ///
-/// It is part of the name of every record on the cluster. A hub whose address may change is best given a text that does
-/// not: under another hash what was made before counts as another hub's, and stays when its work goes.
+/// It is part of the name of every AppliedManifestWork. If the URL of a hub may change, use another text that stays the
+/// same: under a new hash, the objects that were applied before belong to another hub, and are not deleted with their
+/// ManifestWork.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HubHash(Arc<str>);
 
 impl HubHash {
-    /// Of the hub at an address, or by whatever else it is known for good.
+    /// The hash of a hub's URL, or of another text that identifies the hub permanently.
     ///
     /// ```
     /// use bellwether_agent::HubHash;
@@ -92,17 +99,19 @@ impl HubHash {
         Self(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
     }
 
-    /// As text: hexadecimal digits.
+    /// The hash as hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What an API answers, or why it does not, in one line for people.
-pub(crate) fn in_words(error: &kube::Error) -> String {
+/// Describes an error of an API request in one line: the message of the server's response, or why there is no response.
+pub(crate) fn describe_error(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.trim().is_empty() => status.message.trim().to_owned(),
-        kube::Error::Api(status) => format!("the API answers with {} {}", status.code, status.reason),
+        kube::Error::Api(status) => {
+            format!("the API server responded with {} {}", status.code, status.reason)
+        }
         other => other.to_string(),
     }
 }
@@ -112,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_has_the_name_of_a_namespace() {
+    fn cluster_name_is_a_dns_label() {
         let long = "a".repeat(63);
         for name in ["spoke-1", "a", "1", long.as_str()] {
             assert_eq!(name.parse::<ClusterName>().map(|name| name.to_string()), Ok(name.to_owned()));
@@ -124,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_is_known_by_its_address() {
+    fn hub_hash_is_the_sha256_of_the_url() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(HubHash::of("").as_str(), empty);
         assert_ne!(HubHash::of("https://a"), HubHash::of("https://b"));

@@ -1,6 +1,6 @@
 //! Renews the Lease of the cluster on the hub, by which the hub knows that the cluster is reachable, and reports the
-//! version and name of the cluster in the status of its ManagedCluster. The Lease is written at each renewal, the status
-//! only when it changes.
+//! version and name of the cluster in the status of its ManagedCluster. The Lease is written at each renewal, the
+//! status only when it changes.
 
 mod decide;
 
@@ -17,13 +17,13 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams}
 use serde_json::Value;
 use tokio::time::Instant;
 
-use self::decide::{Facts, said};
-use crate::{Agent, in_words};
+use self::decide::{ClusterInfo, status_to_apply};
+use crate::{Agent, describe_error};
 
-/// The name of the controller, in logs, metrics and health, and of what it owns in objects.
+/// The name of the controller, in logs, metrics and health, and as field manager.
 pub const NAME: &str = "cluster-lease";
 
-/// The duration of the Lease where the ManagedCluster does not set it.
+/// The duration of the Lease if the ManagedCluster does not set it.
 const DEFAULT_LEASE_SECONDS: i32 = 60;
 /// How long to wait after a failed renewal.
 const RETRY: BackoffPolicy = BackoffPolicy { initial: Duration::from_secs(1), max: Duration::from_secs(15) };
@@ -33,11 +33,11 @@ const RENEW_TIMEOUT: Duration = Duration::from_secs(30);
 /// Why a renewal failed.
 #[derive(Debug, thiserror::Error)]
 enum RenewError {
-    #[error("the hub has no ManagedCluster {0}")]
-    Unknown(String),
-    #[error("the hub has not accepted the cluster: .spec.hubAcceptsClient of its ManagedCluster is not true")]
-    NotAccepted,
-    #[error("{doing}: {}", in_words(.source))]
+    #[error("the hub has no ManagedCluster {0}; create it with .spec.hubAcceptsClient: true")]
+    NotFound(String),
+    #[error("the hub has not accepted ManagedCluster {0}; set its .spec.hubAcceptsClient to true")]
+    NotAccepted(String),
+    #[error("{doing} failed: {}", describe_error(.source))]
     Api { doing: &'static str, source: Box<kube::Error> },
     #[error("the hub did not answer within {RENEW_TIMEOUT:?}")]
     TimedOut,
@@ -46,8 +46,8 @@ enum RenewError {
 impl RenewError {
     fn label(&self) -> &'static str {
         match self {
-            Self::Unknown(_) => "unknown",
-            Self::NotAccepted => "not-accepted",
+            Self::NotFound(_) => "unknown",
+            Self::NotAccepted(_) => "not-accepted",
             Self::Api { .. } => "api",
             Self::TimedOut => "timeout",
         }
@@ -119,16 +119,16 @@ impl Renewer {
     /// Renews the Lease once and returns its duration.
     async fn renew(&self) -> Result<Duration, RenewError> {
         let name = self.agent.cluster.as_str();
-        let cluster = self.clusters.get_opt(name).await.map_err(while_("reading the ManagedCluster"))?;
-        let cluster = cluster.ok_or_else(|| RenewError::Unknown(name.to_owned()))?.data;
-        let spec = |member: &str| cluster.get("spec").and_then(|spec| spec.get(member));
+        let cluster = self.clusters.get_opt(name).await.map_err(api_error("reading the ManagedCluster"))?;
+        let cluster = cluster.ok_or_else(|| RenewError::NotFound(name.to_owned()))?.data;
+        let spec = |field: &str| cluster.get("spec").and_then(|spec| spec.get(field));
         if spec("hubAcceptsClient") != Some(&Value::Bool(true)) {
-            return Err(RenewError::NotAccepted);
+            return Err(RenewError::NotAccepted(name.to_owned()));
         }
         let seconds =
             spec("leaseDurationSeconds").and_then(Value::as_i64).unwrap_or(DEFAULT_LEASE_SECONDS.into());
         let seconds = i32::try_from(seconds).unwrap_or(DEFAULT_LEASE_SECONDS).max(1);
-        self.write_lease(seconds).await.map_err(while_("renewing the Lease"))?;
+        self.write_lease(seconds).await.map_err(api_error("renewing the Lease"))?;
         self.report_cluster(cluster.get("status").unwrap_or(&Value::Null)).await?;
         Ok(Duration::from_secs(u64::from(seconds.unsigned_abs())))
     }
@@ -147,23 +147,24 @@ impl Renewer {
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 self.leases.create(&PostParams::default(), &lease).await.map(drop)
             }
-            answer => answer.map(drop),
+            response => response.map(drop),
         }
     }
 
-    /// Reports the name and version of the cluster in the status of its ManagedCluster, where they changed.
+    /// Reports the name and version of the cluster in the status of its ManagedCluster, if they changed.
     async fn report_cluster(&self, status: &Value) -> Result<(), RenewError> {
         let version = self.context.client.apiserver_version().await;
-        let version = version.map_err(while_("reading the version of the cluster"))?.git_version;
-        let facts = Facts { cluster: self.agent.cluster.clone(), version };
-        let Some(said) = said(status, &facts, whole_seconds(self.context.clock.now())) else { return Ok(()) };
+        let version = version.map_err(api_error("reading the version of the cluster"))?.git_version;
+        let info = ClusterInfo { cluster: self.agent.cluster.clone(), version };
+        let now = whole_seconds(self.context.clock.now());
+        let Some(object) = status_to_apply(status, &info, now) else { return Ok(()) };
         let name = self.agent.cluster.as_str();
         let applied =
-            self.clusters.patch_status(name, &PatchParams::apply(NAME).force(), &Patch::Apply(&said)).await;
-        applied.map(drop).map_err(while_("writing the status of the ManagedCluster"))
+            self.clusters.patch_status(name, &PatchParams::apply(NAME).force(), &Patch::Apply(&object)).await;
+        applied.map(drop).map_err(api_error("writing the status of the ManagedCluster"))
     }
 }
 
-fn while_(doing: &'static str) -> impl Fn(kube::Error) -> RenewError {
+fn api_error(doing: &'static str) -> impl Fn(kube::Error) -> RenewError {
     move |source| RenewError::Api { doing, source: Box::new(source) }
 }

@@ -1,4 +1,4 @@
-//! What the condition `Heartbeat` on the hub should say, from the AddonInstances of an add-on. Pure.
+//! Computes the desired condition `Heartbeat` of an add-on on the hub, from its AddonInstances. Pure.
 
 use bellwether_api::addon::ManagedClusterAddOn;
 use bellwether_api::addon::vocabulary::{HEARTBEAT, NAME_LABEL, PROGRESSING, SUCCEED};
@@ -13,9 +13,9 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 const TYPE: ConditionType = ConditionType::constant(HEARTBEAT);
-/// The reason where that of the add-on is not a valid one.
+/// The reason if the one of the add-on is invalid.
 const UNHEALTHY: Reason = Reason::constant("Unhealthy");
-/// How much of a message is mirrored, in bytes.
+/// The maximum size of a mirrored message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// The add-on of an instance: the Addon that owns it, otherwise the add-on that its label names.
@@ -29,7 +29,7 @@ pub(crate) fn addon_of(instance: &DynamicObject) -> Option<&str> {
     owners.next().map(|owner| owner.name.as_str()).or_else(label).filter(|name| !name.is_empty())
 }
 
-/// What an instance reports, as condition of the hub; nothing before its first heartbeat.
+/// The condition `Heartbeat` for an instance; nothing before its first heartbeat.
 pub(crate) fn heartbeat_of(instance: &DynamicObject) -> Option<Condition> {
     let conditions = conditions(&instance.data);
     let healthy = conditions.get(&HEALTHY)?;
@@ -61,7 +61,7 @@ pub(crate) fn worst<'c>(all: impl Iterator<Item = &'c Condition>) -> Option<&'c 
     })
 }
 
-/// What the hub says of an add-on.
+/// The state of an add-on's ManagedClusterAddOn on the hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HubState {
     pub(crate) heartbeat: Option<Condition>,
@@ -113,7 +113,7 @@ impl HubState {
         self.applied.as_ref().is_some_and(|applied| confirmed != Some(applied.generation))
     }
 
-    /// What is to be applied so that the hub says what is wanted; nothing, where it does.
+    /// The object to apply so that the hub has the wanted condition; nothing if it has it.
     ///
     /// `observedGeneration` confirms that heartbeats arrived since the apply. It is set once, by the first heartbeats
     /// after the apply, and the hub removes it when it begins to apply another version.
@@ -213,9 +213,9 @@ mod tests {
             (Some(("", "", SINCE)), Some((Status::Unknown, "HeartbeatTimeout"))),
         ];
         for (healthy, wanted) in rows {
-            let told = heartbeat_of(&instance(json!({}), healthy));
+            let mirrored = heartbeat_of(&instance(json!({}), healthy));
             let wanted = wanted.map(|(status, reason)| (status, reason, SINCE.to_owned()));
-            assert_eq!(told.as_ref().map(brief), wanted, "{healthy:?}");
+            assert_eq!(mirrored.as_ref().map(brief), wanted, "{healthy:?}");
         }
     }
 
@@ -252,18 +252,18 @@ mod tests {
             ("no report, and a condition of another writer", state(Some(&wanted), false), None, false),
             ("no report and no condition", state(None, false), None, false),
         ];
-        for (sentence, state, wanted, differs) in rows {
+        for (case, state, wanted, differs) in rows {
             assert_eq!(
                 state.correction("a", "c", wanted, HeartbeatSince::Apply).is_some(),
                 differs,
-                "{sentence}"
+                "{case}"
             );
         }
         let body = state(None, false).correction("a", "c", Some(&wanted), HeartbeatSince::Apply).unwrap();
         assert_eq!(body["status"]["conditions"][0]["type"], "Heartbeat");
         assert_eq!(body["metadata"], json!({"name": "a", "namespace": "c"}));
-        let gone = state(Some(&wanted), true).correction("a", "c", None, HeartbeatSince::Apply).unwrap();
-        assert_eq!(gone.get("status"), None);
+        let removal = state(Some(&wanted), true).correction("a", "c", None, HeartbeatSince::Apply).unwrap();
+        assert_eq!(removal.get("status"), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What AddonInstances report and what the hub says of their add-ons, in memory. It decides which add-ons have to be
-//! written.
+//! The index of the heartbeat mirror: the reports of AddonInstances and the state of their add-ons on the hub. It
+//! decides which add-ons have to be written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub(super) type AddonName = Arc<str>;
 /// Counts events, so that two of different watches can be ordered.
 type EventNumber = u64;
 
-/// A write that makes the hub say what it should.
+/// A write that corrects the condition `Heartbeat` on the hub.
 pub(super) struct Correction {
-    /// What is to be applied.
+    /// The object to apply.
     pub(super) body: Value,
     /// The resourceVersion of the ManagedClusterAddOn that it was decided by.
     pub(super) resource_version: String,
@@ -34,9 +34,9 @@ pub(super) struct Index {
     cluster: ClusterName,
     /// The add-on of each instance, and what the instance reports.
     instances: HashMap<ObjectName, (AddonName, Condition)>,
-    /// The last heartbeat of each instance, in its own words, and the event that brought it.
+    /// The time of the last heartbeat of each instance, as the instance reports it, and the event that reported it.
     heartbeats: HashMap<ObjectName, (Option<String>, EventNumber)>,
-    /// What the hub says of each add-on.
+    /// The state of each add-on on the hub.
     hub: HashMap<AddonName, HubState>,
     /// The version of each add-on that is completely applied, and the event that reported it.
     applied: HashMap<AddonName, (AppliedVersion, EventNumber)>,
@@ -104,7 +104,7 @@ impl Index {
         self.dirty.forget(addon.into());
     }
 
-    /// What has to be written of an add-on; nothing, where the hub does not have it or says what it should.
+    /// The write that an add-on needs; nothing if it is not on the hub, or its condition is as it should be.
     pub(super) fn correction(&self, addon: &AddonName) -> Option<Correction> {
         let state = self.hub.get(addon)?;
         let instances = || self.instances.iter().filter(|(_, (of, _))| of == addon);

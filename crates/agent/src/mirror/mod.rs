@@ -1,9 +1,9 @@
 //! Mirrors heartbeats to the hub: the condition `Healthy` of AddonInstances on the cluster becomes the condition
 //! `Heartbeat` of the add-on's ManagedClusterAddOn.
 //!
-//! A heartbeat costs a comparison in memory. The hub is written to when an add-on falls silent, sends heartbeats again or
-//! reports that it is unhealthy, and once after each change of an add-on, to confirm that a heartbeat arrived since. What
-//! came first is decided by the order of the events in this process, and not by clocks.
+//! A heartbeat costs a comparison in memory. The hub is written to when an add-on falls silent, sends heartbeats again
+//! or reports that it is unhealthy, and once after each change of an add-on, to confirm that a heartbeat arrived since.
+//! What came first is decided by the order of the events in this process, and not by clocks.
 
 mod decide;
 mod index;
@@ -53,10 +53,10 @@ pub fn run(agent: Agent, context: Context) -> impl Future<Output = ()> + Send {
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
 enum MirrorError {
-    #[error("the hub rejected the write: {}", crate::in_words(.0))]
+    #[error("the hub rejected the write: {}", crate::describe_error(.0))]
     Write(Box<kube::Error>),
     /// The watch delivers what the object is now, if it did not yet.
-    #[error("the ManagedClusterAddOn changed meanwhile")]
+    #[error("the ManagedClusterAddOn changed since it was read; the write is retried")]
     Conflict,
     /// It would be written again and again.
     #[error("the hub accepted the condition and did not keep it; another writer may own it")]
@@ -100,7 +100,7 @@ impl IndexedReconciler for Mirror {
         self.index.lock().addons()
     }
 
-    /// Writes what the hub should say of an add-on, where it says something else.
+    /// Writes the condition `Heartbeat` of an add-on on the hub, if it differs from the desired one.
     async fn reconcile(&self, addon: &AddonName) -> Result<Next, MirrorError> {
         let correction = self.index.lock().correction(addon);
         let Some(correction) = correction else { return Ok(Next::OnChange) };
@@ -123,8 +123,8 @@ impl IndexedReconciler for Mirror {
     }
 }
 
-/// A correction that confirms a generation is only right for the version it was decided by: if the object changed since,
-/// the write must conflict.
+/// A correction that confirms a generation is only right for the version it was decided by: if the object changed
+/// since, the write must conflict.
 fn bound_to_version(correction: &Correction) -> Value {
     let mut body = correction.body.clone();
     let confirms = body.pointer("/status/conditions/0/observedGeneration").is_some();

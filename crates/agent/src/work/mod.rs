@@ -1,21 +1,22 @@
-//! The work agent: applies the objects of the cluster's ManifestWorks, repairs them when somebody changes them, deletes
-//! them with their work, and reports their state to the hub.
+//! The work agent: applies the objects of the cluster's ManifestWorks, reverts changes that other clients make to them,
+//! deletes them with their ManifestWork, and reports their state to the hub.
 //!
-//! `decide` is pure; `reconcile` is one pass over a work, with the order of its writes; `farewell` is how objects are
-//! deleted. `hub`, `spoke`, `kinds` and `ledger` make the requests. `works` is the index: the works, and in `objects` what
-//! watches report of applied objects, by which a change is noticed at once and an object that did not change is not read
-//! again. In steady state nothing is read or written.
+//! `decide` is pure. `reconcile` is one pass over a ManifestWork, and documents the order of its writes;
+//! `manifest_state` is the state of one manifest during that pass; `deletion` deletes objects. `hub`, `spoke`,
+//! `discovery` and `applied_work` make the requests. `works` is the index of ManifestWorks, and `objects` the index of
+//! applied objects, built from watches of their metadata: a change is noticed at once, and an object that did not
+//! change is not read again. As long as nothing changes, the agent sends no requests.
 
+mod applied_work;
 mod decide;
-mod farewell;
+mod deletion;
+mod discovery;
+mod error;
 mod hub;
-mod kinds;
-mod ledger;
+mod manifest_state;
 mod objects;
-mod piece;
 mod reconcile;
 mod spoke;
-mod trouble;
 mod works;
 
 use std::collections::HashMap;
@@ -30,36 +31,38 @@ use kube::Client;
 use kube::api::{Api, ApiResource};
 use parking_lot::Mutex;
 
-use self::hub::{Hub, Work};
-use self::kinds::Kinds;
+use self::discovery::KindDiscovery;
+use self::error::WorkError;
+use self::hub::{HubClient, Work};
 use self::objects::{ObjectMetadata, WatchedKind, WorkName};
 use self::reconcile::WorkReconciler;
-use self::spoke::Spoke;
-use self::trouble::Failure;
+use self::spoke::SpokeClient;
 use self::works::WorkIndex;
 use crate::Agent;
 
 /// The name of the controller, in logs, metrics and health, and as field manager.
 pub const NAME: &str = "work-agent";
 
-/// How many kinds are watched at most. Objects of others are read at intervals.
+/// The maximum number of watched kinds. Objects of further kinds are read at intervals.
 const MAX_WATCHED_KINDS: usize = 64;
 
-/// Applies the works of a cluster until the shutdown. The context is that of the cluster.
+/// Applies the ManifestWorks of a cluster until the shutdown. The context is that of the cluster.
 ///
 /// It is a health component from this call on, not from when it is first polled.
 pub fn run(agent: Agent, context: Context) -> impl Future<Output = ()> + Send {
     let index = Arc::new(Mutex::new(WorkIndex::default()));
     let cluster = agent.cluster.clone();
-    let works = Watch::new(&agent.hub, move |client| Hub::new(client, &cluster).works())
-        .on_apply_from(|index: &mut WorkIndex, work, origin| index.apply_work(Work::of(work), origin))
+    let works = Watch::new(&agent.hub, move |client| HubClient::new(client, &cluster).works())
+        .on_apply_from(|index: &mut WorkIndex, work, origin| {
+            index.apply_work(Work::from_object(work), origin)
+        })
         .on_delete(|index, deleted| index.delete_work(&deleted));
     let watches = Watches::new(NAME, &context, index.clone()).with(works);
     let agent = WorkAgent {
         reconciler: WorkReconciler {
-            hub: Hub::new(agent.hub.clone(), &agent.cluster),
-            spoke: Spoke { client: context.client.clone() },
-            kinds: Kinds::new(context.client.clone()),
+            hub: HubClient::new(agent.hub.clone(), &agent.cluster),
+            spoke: SpokeClient { client: context.client.clone() },
+            discovery: KindDiscovery::new(context.client.clone()),
             index: index.clone(),
             clock: context.clock.clone(),
             agent,
@@ -72,7 +75,7 @@ pub fn run(agent: Agent, context: Context) -> impl Future<Output = ()> + Send {
     run_indexed(agent, watches, context)
 }
 
-impl ReconcileError for Failure {
+impl ReconcileError for WorkError {
     fn label(&self) -> &'static str {
         self.label()
     }
@@ -86,7 +89,7 @@ struct WorkAgent {
     watched: Mutex<WatchedKinds>,
 }
 
-/// The watches of the kinds that works have objects of.
+/// The watches of the kinds that ManifestWorks have objects of.
 #[derive(Default)]
 struct WatchedKinds {
     is_leader: bool,
@@ -95,7 +98,7 @@ struct WatchedKinds {
 
 impl IndexedReconciler for WorkAgent {
     type Key = WorkName;
-    type Error = Failure;
+    type Error = WorkError;
     const NAME: &'static str = NAME;
     const TIMEOUT: Duration = Duration::from_secs(120);
     const MIN_INTERVAL: Duration = Duration::from_millis(200);
@@ -120,17 +123,17 @@ impl IndexedReconciler for WorkAgent {
         self.watch_kinds();
     }
 
-    async fn reconcile(&self, name: &WorkName) -> Result<Next, Failure> {
+    async fn reconcile(&self, name: &WorkName) -> Result<Next, WorkError> {
         let Some(start) = self.index.lock().start(name) else { return Ok(Next::OnChange) };
         let _end = OnDrop(|| self.index.lock().end(&start.work));
-        let mut memory = start.memory;
-        let result = self.reconciler.reconcile(&start.work, &mut memory, start.extent, start.failures).await;
-        self.index.lock().conclude(name, memory, start.failures, result)
+        let mut cache = start.cache;
+        let result = self.reconciler.reconcile(&start.work, &mut cache, start.scope, start.failures).await;
+        self.index.lock().conclude(name, cache, start.failures, result)
     }
 }
 
 impl WorkAgent {
-    /// Watches the kinds that works have objects of, and no others, while this process is leader.
+    /// Watches the kinds that ManifestWorks have objects of, and no others, while this process is leader.
     fn watch_kinds(&self) {
         let mut watched = self.watched.lock();
         let needed = if watched.is_leader { self.index.lock().objects.kinds() } else { HashMap::new() };
@@ -162,7 +165,7 @@ impl WorkAgent {
     }
 }
 
-/// Calls a function when it is dropped, also where a reconcile is cut off.
+/// Calls a function when it is dropped, also if a reconcile is cancelled or panics.
 struct OnDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {

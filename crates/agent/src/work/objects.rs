@@ -1,5 +1,6 @@
-//! The objects that works apply, as watches of their kinds report them: the last resourceVersion of each. By it a change
-//! is assigned to its works, and an object that did not change is not read again. Of all other objects nothing is kept.
+//! The index of applied objects: the last resourceVersion of each, as watches of their kinds report it. It maps a
+//! change to the ManifestWorks of the object, and shows which objects did not change and need not be read. Other
+//! objects are ignored.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,13 +15,13 @@ use super::spoke::Address;
 /// An object of which only the metadata was read.
 pub(crate) type ObjectMetadata = PartialObjectMeta<DynamicObject>;
 
-/// The name of a work.
+/// The name of a ManifestWork.
 pub(crate) type WorkName = Arc<str>;
 
-/// What the watch last reported of an object.
+/// What the watch last reported about an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Seen {
-    /// Nothing since a work first named the object.
+    /// Nothing since a ManifestWork first listed the object.
     #[default]
     Nothing,
     At(String),
@@ -35,29 +36,29 @@ struct Object {
 
 #[derive(Default)]
 struct Kind {
-    /// Differs between two times at which the kind was needed: the watch of the first does not count for the second.
+    /// Is new each time the kind becomes needed, so that events of an earlier watch are ignored.
     serial: u64,
-    /// Whether a list is complete and all changes since are known.
+    /// Whether the watch has delivered its list, and every change since.
     is_synced: bool,
     objects: HashMap<ObjectName, Object>,
-    /// The objects that a running list has not shown yet.
+    /// The objects that the current list has not contained yet.
     unlisted: HashSet<ObjectName>,
 }
 
-/// The objects of works, by kind.
+/// The objects of ManifestWorks, by kind.
 #[derive(Default)]
 pub(crate) struct ObjectIndex {
     kinds: HashMap<ApiResource, Kind>,
     works: HashMap<WorkName, Vec<Address>>,
-    /// Works whose manifests were not reconciled yet.
+    /// ManifestWorks whose manifests were not reconciled yet.
     pending: HashSet<WorkName>,
     serial: u64,
-    /// Whether other kinds are needed than when this was last asked.
+    /// Whether the needed kinds changed since the last call of `take_kinds_changed`.
     kinds_changed: bool,
 }
 
 impl ObjectIndex {
-    /// Sets the objects of a work.
+    /// Sets the objects of a ManifestWork.
     pub(crate) fn set_objects(&mut self, work: &WorkName, objects: Vec<Address>) {
         let before = self.works.insert(work.clone(), objects.clone()).unwrap_or_default();
         for address in &objects {
@@ -74,23 +75,23 @@ impl ObjectIndex {
         }
     }
 
-    /// Notes that a work has manifests that were not reconciled yet.
+    /// Notes that a ManifestWork has manifests that were not reconciled yet.
     pub(crate) fn set_pending(&mut self, work: &WorkName) {
         self.pending.insert(work.clone());
     }
 
-    /// Notes that the manifests of a work were reconciled.
+    /// Notes that the manifests of a ManifestWork were reconciled.
     pub(crate) fn clear_pending(&mut self, work: &str) {
         self.pending.remove(work);
     }
 
-    /// Whether another work may name what this one no longer names. An object that moves from work to work must not be
-    /// deleted in between.
+    /// Whether another ManifestWork may list objects that were removed from this one. An object that moves to another
+    /// ManifestWork must not be deleted in between.
     pub(crate) fn may_be_claimed_by_others(&self, work: &str) -> bool {
         self.pending.iter().any(|pending| **pending != *work)
     }
 
-    /// Forgets a work and its objects.
+    /// Removes a ManifestWork and its objects.
     pub(crate) fn delete_work(&mut self, work: &str) {
         self.pending.remove(work);
         if let Some((work, objects)) = self.works.remove_entry(work) {
@@ -137,7 +138,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Whether every object of a work is watched.
+    /// Whether every object of a ManifestWork is watched.
     pub(crate) fn is_watched(&self, work: &str) -> bool {
         let mut objects = self.works.get(work).into_iter().flatten();
         objects.all(|address| self.kinds.get(&address.resource()).is_some_and(|kind| kind.is_synced))
@@ -150,7 +151,7 @@ impl ObjectIndex {
         }
     }
 
-    /// An object was listed or changed. Returns the works it concerns.
+    /// Handles an object that was listed or changed. Returns the ManifestWorks of the object.
     pub(crate) fn apply(&mut self, kind: &WatchedKind, object: &ObjectMetadata) -> BTreeSet<WorkName> {
         let Some(kind) = self.kind(kind) else { return BTreeSet::new() };
         let name = ObjectName::of(object);
@@ -158,12 +159,12 @@ impl ObjectIndex {
         kind.see(&name, Seen::At(object.resource_version().unwrap_or_default()))
     }
 
-    /// An object was deleted. Returns the works it concerns.
+    /// Handles an object that was deleted. Returns the ManifestWorks of the object.
     pub(crate) fn delete(&mut self, kind: &WatchedKind, name: &ObjectName) -> BTreeSet<WorkName> {
         self.kind(kind).map(|kind| kind.see(name, Seen::Absent)).unwrap_or_default()
     }
 
-    /// A list of a kind began or is complete. Returns the works with objects that it does not contain.
+    /// Handles the start or the end of a list. Returns the ManifestWorks with objects that the list does not contain.
     pub(crate) fn list(&mut self, kind: &WatchedKind, listing: Listing) -> BTreeSet<WorkName> {
         let Some(kind) = self.kind(kind) else { return BTreeSet::new() };
         kind.is_synced = listing == Listing::Completed;
@@ -244,7 +245,7 @@ mod tests {
         WatchedKind { serial: index.kinds()[&resource], resource }
     }
 
-    /// Lists objects, and returns the works that this concerns.
+    /// Lists objects, and returns the ManifestWorks that are affected.
     fn listed(index: &mut ObjectIndex, objects: &[(&str, &str)]) -> Vec<String> {
         let kind = watched(index);
         let mut works = index.list(&kind, Listing::Started);
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn only_objects_of_works_are_reported() {
+    fn only_changes_of_applied_objects_are_reported() {
         let mut index = ObjectIndex::default();
         index.set_objects(&work("one"), vec![address("a"), address("b")]);
         index.set_objects(&work("two"), vec![address("b")]);

@@ -1,4 +1,4 @@
-//! Objects of any kind on the cluster, as JSON: read, applied, made, released and deleted. It decides nothing.
+//! Requests for objects of any kind on the cluster, as JSON. It decides nothing.
 
 use kube::Client;
 use kube::api::{
@@ -8,9 +8,9 @@ use kube::core::{ApiResource, Request, Resource as _};
 use serde_json::{Value, json};
 
 use super::decide::manifest::ObjectId;
-use super::decide::rules::{Force, MANAGER};
+use super::decide::object_options::{FIELD_MANAGER, Force};
 
-/// Where an object is found.
+/// An object, and the version of its kind in which it is requested.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     pub(crate) id: ObjectId,
@@ -22,7 +22,7 @@ impl Address {
         Self { id: id.clone(), version: version.to_owned() }
     }
 
-    /// The resource. Its kind is left out, as paths do without.
+    /// The resource of the object. Its kind is empty, because request paths do not contain it.
     pub(crate) fn resource(&self) -> ApiResource {
         let ObjectId { group, resource, .. } = &self.id;
         let api_version =
@@ -42,111 +42,119 @@ impl Address {
     }
 }
 
-/// What is found where an object should be.
+/// The result of reading an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Sight {
-    There(Value),
-    Missing,
-    /// The kind is not served, or not in this version.
-    Unserved,
+pub(crate) enum GetResult {
+    Found(Value),
+    NotFound,
+    /// The cluster does not serve the kind in this version.
+    KindNotServed,
 }
 
-/// Whether what belongs to an object goes before it.
+/// In which order an object and its dependents are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// It goes after it.
+    /// The dependents are deleted after the object.
     Background,
-    /// It goes before it, so that when the object is gone all is.
+    /// The dependents are deleted before the object, so that none is left when the object no longer exists.
     Foreground,
 }
 
-/// The cluster.
+/// Requests to the cluster.
 #[derive(Clone)]
-pub(crate) struct Spoke {
+pub(crate) struct SpokeClient {
     pub(crate) client: Client,
 }
 
-impl Spoke {
-    pub(crate) async fn read(&self, at: &Address) -> Result<Option<Value>, kube::Error> {
-        Ok(match self.look(at).await? {
-            Sight::There(live) => Some(live),
-            Sight::Missing | Sight::Unserved => None,
+impl SpokeClient {
+    /// Reads an object; nothing if it does not exist or its kind is not served.
+    pub(crate) async fn get_opt(&self, address: &Address) -> Result<Option<Value>, kube::Error> {
+        Ok(match self.get(address).await? {
+            GetResult::Found(live) => Some(live),
+            GetResult::NotFound | GetResult::KindNotServed => None,
         })
     }
 
-    /// Reads an object, and tells one that is missing from one of a kind that nobody serves.
-    pub(crate) async fn look(&self, at: &Address) -> Result<Sight, kube::Error> {
-        let request =
-            at.request().get(&at.id.name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
-        match self.client.request(request).await {
-            Ok(live) => Ok(Sight::There(live)),
+    /// Reads an object, and distinguishes an object that does not exist from a kind that is not served.
+    pub(crate) async fn get(&self, address: &Address) -> Result<GetResult, kube::Error> {
+        let request = address.request().get(&address.id.name, &GetParams::default());
+        match self.client.request(request.map_err(kube::Error::BuildRequest)?).await {
+            Ok(live) => Ok(GetResult::Found(live)),
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                let named = status.details.is_some_and(|details| details.name == at.id.name);
-                Ok(if named { Sight::Missing } else { Sight::Unserved })
+                // Only the response for a missing object has its name in the details.
+                let is_about_object = status.details.is_some_and(|details| details.name == address.id.name);
+                Ok(if is_about_object { GetResult::NotFound } else { GetResult::KindNotServed })
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Applies an object. Where the server knows no server-side apply for its kind, it is made or merged instead.
+    /// Applies an object by server-side apply. If the server does not support that for the kind (415), the object is
+    /// created or merge-patched instead.
     pub(crate) async fn apply(
         &self,
-        at: &Address,
+        address: &Address,
         body: &Value,
-        manager: &str,
+        field_manager: &str,
         force: Force,
         exists: bool,
     ) -> Result<Value, kube::Error> {
         let params = PatchParams {
             force: force == Force::Yes,
-            field_manager: Some(manager.to_owned()),
+            field_manager: Some(field_manager.to_owned()),
             ..PatchParams::default()
         };
-        let request = at
-            .request()
-            .patch(&at.id.name, &params, &Patch::Apply(body))
-            .map_err(kube::Error::BuildRequest)?;
-        match self.client.request(request).await {
-            Err(kube::Error::Api(status)) if status.code == 415 && exists => self.merge(at, body).await,
-            Err(kube::Error::Api(status)) if status.code == 415 => self.create(at, body).await,
-            answer => answer,
+        let request = address.request().patch(&address.id.name, &params, &Patch::Apply(body));
+        match self.client.request(request.map_err(kube::Error::BuildRequest)?).await {
+            Err(kube::Error::Api(status)) if status.code == 415 && exists => {
+                self.merge_patch(address, body).await
+            }
+            Err(kube::Error::Api(status)) if status.code == 415 => self.create(address, body).await,
+            response => response,
         }
     }
 
-    pub(crate) async fn create(&self, at: &Address, body: &Value) -> Result<Value, kube::Error> {
-        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    pub(crate) async fn create(&self, address: &Address, body: &Value) -> Result<Value, kube::Error> {
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         let bytes = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
-        let request = at.request().create(&params, bytes).map_err(kube::Error::BuildRequest)?;
+        let request = address.request().create(&params, bytes).map_err(kube::Error::BuildRequest)?;
         self.client.request(request).await
     }
 
-    /// Writes the owners of an object, if it is still as it was read.
-    pub(crate) async fn own(
+    /// Writes the owner references of an object, if the object has not changed since it was read.
+    pub(crate) async fn set_owners(
         &self,
-        at: &Address,
+        address: &Address,
         live: &Value,
         owners: &[Value],
     ) -> Result<Value, kube::Error> {
-        let revision = live.pointer("/metadata/resourceVersion");
-        self.merge(at, &json!({"metadata": {"resourceVersion": revision, "ownerReferences": owners}})).await
+        let resource_version = live.pointer("/metadata/resourceVersion");
+        let metadata = json!({"resourceVersion": resource_version, "ownerReferences": owners});
+        self.merge_patch(address, &json!({"metadata": metadata})).await
     }
 
-    pub(crate) async fn merge(&self, at: &Address, patch: &Value) -> Result<Value, kube::Error> {
-        let request = at.request().patch(&at.id.name, &by_us(), &Patch::Merge(patch));
+    pub(crate) async fn merge_patch(&self, address: &Address, patch: &Value) -> Result<Value, kube::Error> {
+        let request = address.request().patch(&address.id.name, &patch_params(), &Patch::Merge(patch));
         self.client.request(request.map_err(kube::Error::BuildRequest)?).await
     }
 
-    pub(crate) async fn merge_status(&self, at: &Address, patch: &Value) -> Result<Value, kube::Error> {
-        let request = at.request().patch_subresource("status", &at.id.name, &by_us(), &Patch::Merge(patch));
+    pub(crate) async fn merge_patch_status(
+        &self,
+        address: &Address,
+        patch: &Value,
+    ) -> Result<Value, kube::Error> {
+        let name = &address.id.name;
+        let request =
+            address.request().patch_subresource("status", name, &patch_params(), &Patch::Merge(patch));
         self.client.request(request.map_err(kube::Error::BuildRequest)?).await
     }
 
-    /// Deletes an object, if it is still this one.
+    /// Deletes an object, if it still has this uid and resourceVersion.
     pub(crate) async fn delete(
         &self,
-        at: &Address,
+        address: &Address,
         uid: String,
-        revision: String,
+        resource_version: String,
         propagation: Propagation,
     ) -> Result<(), kube::Error> {
         let params = DeleteParams {
@@ -154,19 +162,20 @@ impl Spoke {
                 Propagation::Background => PropagationPolicy::Background,
                 Propagation::Foreground => PropagationPolicy::Foreground,
             }),
-            preconditions: Some(Preconditions { uid: Some(uid), resource_version: Some(revision) }),
+            preconditions: Some(Preconditions { uid: Some(uid), resource_version: Some(resource_version) }),
             ..DeleteParams::default()
         };
-        let request = at.request().delete(&at.id.name, &params).map_err(kube::Error::BuildRequest)?;
+        let request =
+            address.request().delete(&address.id.name, &params).map_err(kube::Error::BuildRequest)?;
         self.client.request::<Value>(request).await.map(drop)
     }
 }
 
-fn by_us() -> PatchParams {
-    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
+fn patch_params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-/// What can be read in the metadata of an object.
-pub(crate) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+/// The string at a JSON pointer; empty if there is none.
+pub(crate) fn string_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The index of the work agent: the ManifestWorks of the cluster, and the objects they apply. It decides when a work is
-//! reconciled.
+//! The index of the work agent: the ManifestWorks of the cluster, and the objects they apply. It decides when a
+//! ManifestWork is reconciled.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,24 +8,25 @@ use std::time::Duration;
 use bellwether_runtime::{BackoffPolicy, Deleted, DirtyKeys, Listing, Next, ObjectName, Origin};
 use tokio::time::Instant;
 
+use super::error::WorkError;
 use super::hub::Work;
 use super::objects::{ObjectIndex, ObjectMetadata, WatchedKind, WorkName};
-use super::reconcile::{Extent, Memory, Outcome, Progress};
-use super::trouble::Failure;
+use super::reconcile::{Outcome, Progress, ReadScope, WorkCache};
 
-/// How often every object of a work is read, whatever watches report; a fifth more or less.
+/// How often every object of a ManifestWork is read, whatever watches report; with 20 % jitter.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(600);
 /// How often objects are read whose kind is not watched.
 const POLL_INTERVAL: Duration = Duration::from_secs(15);
-/// How long changes of objects are gathered before their work is reconciled.
+/// How long changes of objects are collected before their ManifestWork is reconciled.
 const DEBOUNCE: Duration = Duration::from_millis(50);
-/// How long to wait while objects are being deleted.
+/// How long to wait between reconciles while objects are being deleted.
 const DELETION_WAIT: BackoffPolicy =
     BackoffPolicy { initial: Duration::from_millis(500), max: Duration::from_secs(10) };
-/// How long a work is held off after a repair: with another writer of the same object we take turns ever more slowly.
+/// How long a ManifestWork is held off after a repair. If another client keeps changing an object, it is repaired less
+/// and less often.
 const REPAIR_HOLD_OFF: BackoffPolicy =
     BackoffPolicy { initial: Duration::from_millis(500), max: Duration::from_secs(60) };
-/// After which time without a repair the other writer counts as gone.
+/// After this time without a repair, the hold-off starts again at its initial value.
 const REPAIR_RESET: Duration = Duration::from_secs(120);
 
 /// The ManifestWorks and their objects.
@@ -36,26 +37,26 @@ pub(crate) struct WorkIndex {
     pub(crate) dirty: DirtyKeys<WorkName>,
 }
 
-/// A work, and what is remembered of it.
+/// A ManifestWork, and its state between reconciles.
 struct Entry {
     work: Arc<Work>,
-    memory: Memory,
+    cache: WorkCache,
     /// When every object is read again.
     resync: Instant,
     /// Reconciles in a row that failed.
     failures: u32,
     /// Reconciles in a row that waited for deletions.
     waits: u32,
-    /// Repairs of which each came soon after the one before.
+    /// The number of repairs of which each followed soon after the previous one.
     repairs: u32,
     repaired: Option<Instant>,
 }
 
-/// What one reconcile of a work begins with.
+/// The input of a reconcile.
 pub(crate) struct Start {
     pub(crate) work: Arc<Work>,
-    pub(crate) memory: Memory,
-    pub(crate) extent: Extent,
+    pub(crate) cache: WorkCache,
+    pub(crate) scope: ReadScope,
     pub(crate) failures: u32,
 }
 
@@ -67,15 +68,15 @@ impl WorkIndex {
             self.works.insert(name.clone(), Entry::new(work));
             return self.dirty.enqueue(name);
         };
-        // A list is what there is, also where a hub was restored from a backup.
-        let is_outdated = origin == Origin::Watch && work.is_older_than(&entry.work);
-        if is_outdated || work.uid == entry.work.uid && work.revision == entry.work.revision {
+        // A list is always current, even if the hub was restored from a backup and its resourceVersions are lower.
+        let is_stale = origin == Origin::Watch && work.is_older_than(&entry.work);
+        if is_stale || work.uid == entry.work.uid && work.resource_version == entry.work.resource_version {
             return;
         }
-        let asks_for_more = !work.asks_for_the_same_as(&entry.work);
+        let is_changed = !work.has_same_desired_state_as(&entry.work);
         entry.set_work(work);
-        if asks_for_more {
-            // The change may be just what was missing.
+        if is_changed {
+            // The change may resolve earlier failures.
             (entry.failures, entry.waits, entry.repairs) = (0, 0, 0);
             self.objects.set_pending(&name);
             self.dirty.restart(name);
@@ -87,7 +88,7 @@ impl WorkIndex {
     pub(crate) fn delete_work(&mut self, deleted: &Deleted) {
         let name = &*deleted.name.name;
         let is_known = self.works.get(name).is_none_or(|entry| {
-            // Another work of the same name was read meanwhile.
+            // Another ManifestWork of the same name may have been created meanwhile.
             deleted.uid.as_ref().is_none_or(|uid| *uid == entry.work.uid)
         });
         if is_known {
@@ -116,31 +117,32 @@ impl WorkIndex {
         works.into_iter().for_each(|work| self.dirty.enqueue_after(work, DEBOUNCE));
     }
 
-    /// Every work, each to be read completely: this process was not leader before.
+    /// Every ManifestWork, with all its objects to be read, because this process has just become leader.
     pub(crate) fn resync_all(&mut self) -> Vec<WorkName> {
         let now = Instant::now();
         self.works.values_mut().for_each(|entry| entry.resync = now);
         self.works.keys().cloned().collect()
     }
 
-    /// Begins a reconcile; nothing, where the work was deleted.
+    /// Begins a reconcile; nothing if the ManifestWork was deleted.
     pub(crate) fn start(&mut self, name: &str) -> Option<Start> {
         let entry = self.works.get_mut(name)?;
         let now = Instant::now();
-        let extent = if entry.resync <= now { Extent::All } else { Extent::Changes };
-        if extent == Extent::All {
+        let scope = if entry.resync <= now { ReadScope::All } else { ReadScope::Changed };
+        if scope == ReadScope::All {
             entry.resync = now + RESYNC_INTERVAL.mul_f64(0.8 + 0.4 * rand::random::<f64>());
         }
         let failures = entry.failures;
-        // Until it ends otherwise: one that panics or is cut off has failed.
+        // A reconcile that panics or is cancelled counts as failed, because it never reaches `conclude`.
         entry.failures = failures.saturating_add(1);
-        Some(Start { work: entry.work.clone(), memory: std::mem::take(&mut entry.memory), extent, failures })
+        Some(Start { work: entry.work.clone(), cache: std::mem::take(&mut entry.cache), scope, failures })
     }
 
-    /// A reconcile of this work has ended, in whatever way. Its manifests count as reconciled if they did not change since.
+    /// Notes that a reconcile has ended, successfully or not. The manifests count as reconciled if they did not change
+    /// since.
     pub(crate) fn end(&mut self, reconciled: &Work) {
         match self.works.get(reconciled.name.as_str()) {
-            Some(entry) if entry.work.asks_for_the_same_as(reconciled) => {
+            Some(entry) if entry.work.has_same_desired_state_as(reconciled) => {
                 self.objects.clear_pending(&reconciled.name);
             }
             Some(_) => {}
@@ -148,18 +150,18 @@ impl WorkIndex {
         }
     }
 
-    /// Takes in how a reconcile ended, and says when the next one is due.
+    /// Stores the result of a reconcile, and returns when the next one is due.
     pub(crate) fn conclude(
         &mut self,
         name: &WorkName,
-        memory: Memory,
+        cache: WorkCache,
         failures: u32,
-        result: Result<Outcome, Failure>,
-    ) -> Result<Next, Failure> {
+        result: Result<Outcome, WorkError>,
+    ) -> Result<Next, WorkError> {
         let now = Instant::now();
         let is_watched = self.objects.is_watched(name);
         let Some(entry) = self.works.get_mut(name) else { return Ok(Next::OnChange) };
-        entry.memory = memory;
+        entry.cache = cache;
         let outcome = result?;
         if let Some(work) = outcome.work.filter(|work| !work.is_older_than(&entry.work)) {
             entry.set_work(*work);
@@ -183,8 +185,9 @@ impl WorkIndex {
                 self.dirty.restart(name.clone());
                 Next::OnChange
             }
-            // The watch reports it too, and then it is forgotten. If it does not, the response was wrong.
-            Progress::Gone => Next::After(until_resync),
+            // The watch reports the deletion, and then the entry is removed. If it does not, the response was wrong,
+            // and the next resync reconciles the ManifestWork again.
+            Progress::Deleted => Next::After(until_resync),
         })
     }
 }
@@ -193,7 +196,7 @@ impl Entry {
     fn new(work: Work) -> Self {
         Self {
             work: Arc::new(work),
-            memory: Memory::default(),
+            cache: WorkCache::default(),
             resync: Instant::now(),
             failures: 0,
             waits: 0,
@@ -204,7 +207,7 @@ impl Entry {
 
     fn set_work(&mut self, work: Work) {
         if work.uid != self.work.uid {
-            self.memory = Memory::default();
+            self.cache = WorkCache::default();
         }
         self.work = Arc::new(work);
     }

@@ -1,177 +1,178 @@
-//! The hub learns which add-ons beat.
+//! The agent mirrors the heartbeats of add-ons to the hub.
 
 use bellwether_agent::mirror;
 use bellwether_testkit::Tap;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::stage::{INSTANCES, Stage, condition};
+use crate::fixture::{Fixture, INSTANCES, condition};
 
-fn run(stage: &Stage<'_>) -> (JoinSet<()>, Tap) {
-    let (hub, tap) = Tap::on(stage.hub.client());
+fn start_mirror(fixture: &Fixture<'_>) -> (JoinSet<()>, Tap) {
+    let (hub, tap) = Tap::on(fixture.hub.client());
     let mut tasks = JoinSet::new();
-    tasks.spawn(mirror::run(stage.agent_by(hub), stage.context()));
+    tasks.spawn(mirror::run(fixture.agent_with(hub), fixture.context()));
     (tasks, tap)
 }
 
-pub(crate) async fn an_add_on_that_falls_silent_and_comes_back_is_told_of(stage: &Stage<'_>) {
-    stage.install("metrics").await;
-    stage.instance("i", "metrics").await;
-    let (_mirror, tap) = run(stage);
-    stage.pass(10).await;
-    assert_eq!(tap.writes(), [], "one that has never beaten is not told of");
-    stage.say("i", "True", "ComponentsUp", 1).await;
-    let told = stage.until_told("metrics", "True", "ReceivingHeartbeats").await;
-    assert_eq!(told["lastTransitionTime"], "2024-05-01T10:00:01Z");
-    stage.say("i", "Unknown", "HeartbeatTimeout", 31).await;
-    let told = stage.until_told("metrics", "Unknown", "HeartbeatTimeout").await;
-    assert_eq!(told["lastTransitionTime"], "2024-05-01T10:00:31Z");
-    assert_eq!(told["message"], "HeartbeatTimeout it is");
-    stage.say("i", "True", "ReceivingHeartbeats", 41).await;
-    stage.until_told("metrics", "True", "ReceivingHeartbeats").await;
-    stage.pass(60).await;
+pub(crate) async fn silent_addon_and_its_return_are_mirrored(fixture: &Fixture<'_>) {
+    fixture.create_addon("metrics").await;
+    fixture.create_instance("i", "metrics").await;
+    let (_mirror, tap) = start_mirror(fixture);
+    fixture.sleep(10).await;
+    assert_eq!(tap.writes(), [], "an add-on without heartbeats is not mirrored");
+    fixture.report_health("i", "True", "ComponentsUp", 1).await;
+    let heartbeat = fixture.wait_for_heartbeat("metrics", "True", "ReceivingHeartbeats").await;
+    assert_eq!(heartbeat["lastTransitionTime"], "2024-05-01T10:00:01Z");
+    fixture.report_health("i", "Unknown", "HeartbeatTimeout", 31).await;
+    let heartbeat = fixture.wait_for_heartbeat("metrics", "Unknown", "HeartbeatTimeout").await;
+    assert_eq!(heartbeat["lastTransitionTime"], "2024-05-01T10:00:31Z");
+    assert_eq!(heartbeat["message"], "message of HeartbeatTimeout");
+    fixture.report_health("i", "True", "ReceivingHeartbeats", 41).await;
+    fixture.wait_for_heartbeat("metrics", "True", "ReceivingHeartbeats").await;
+    fixture.sleep(60).await;
     assert_eq!(tap.writes().len(), 3);
 }
 
-pub(crate) async fn an_add_on_that_is_not_well_says_why(stage: &Stage<'_>) {
-    stage.install("metrics").await;
-    stage.instance("one", "metrics").await;
-    stage.instance("two", "metrics").await;
-    let _mirror = run(stage);
-    stage.say("one", "True", "ComponentsUp", 1).await;
-    stage.say("two", "False", "ComponentDown", 2).await;
-    let told = stage.until_told("metrics", "False", "ComponentDown").await;
-    assert_eq!(told["message"], "ComponentDown it is");
-    stage.spoke.delete(stage.instance_path("two")).await.expect(200);
-    stage.until_told("metrics", "True", "ReceivingHeartbeats").await;
+pub(crate) async fn reason_of_the_unhealthy_instance_is_mirrored(fixture: &Fixture<'_>) {
+    fixture.create_addon("metrics").await;
+    fixture.create_instance("one", "metrics").await;
+    fixture.create_instance("two", "metrics").await;
+    let _mirror = start_mirror(fixture);
+    fixture.report_health("one", "True", "ComponentsUp", 1).await;
+    fixture.report_health("two", "False", "ComponentDown", 2).await;
+    let heartbeat = fixture.wait_for_heartbeat("metrics", "False", "ComponentDown").await;
+    assert_eq!(heartbeat["message"], "message of ComponentDown");
+    fixture.spoke.delete(fixture.instance_path("two")).await.expect(200);
+    fixture.wait_for_heartbeat("metrics", "True", "ReceivingHeartbeats").await;
 }
 
-pub(crate) async fn heartbeats_alone_are_not_told(stage: &Stage<'_>) {
-    stage.install("metrics").await;
-    stage.instance("i", "metrics").await;
-    stage.say("i", "True", "ComponentsUp", 1).await;
-    let (_mirror, tap) = run(stage);
-    stage.until_told("metrics", "True", "ReceivingHeartbeats").await;
+pub(crate) async fn single_heartbeats_are_not_mirrored(fixture: &Fixture<'_>) {
+    fixture.create_addon("metrics").await;
+    fixture.create_instance("i", "metrics").await;
+    fixture.report_health("i", "True", "ComponentsUp", 1).await;
+    let (_mirror, tap) = start_mirror(fixture);
+    fixture.wait_for_heartbeat("metrics", "True", "ReceivingHeartbeats").await;
     for second in 10..20 {
-        let beat = json!({"status": {"lastHeartbeatTime": format!("2024-05-01T10:01:{second}Z")}});
-        stage.spoke.merge(format!("{}/status", stage.instance_path("i")), &beat).await.expect(200);
+        let status = json!({"status": {"lastHeartbeatTime": format!("2024-05-01T10:01:{second}Z")}});
+        fixture.spoke.merge(format!("{}/status", fixture.instance_path("i")), &status).await.expect(200);
     }
-    stage.pass(30).await;
+    fixture.sleep(30).await;
     assert_eq!(tap.writes().len(), 1);
 }
 
-/// An add-on that no other scenario has instances of: all of them have to beat.
-const VOUCHED: &str = "vouched";
+/// An add-on whose instances no other scenario creates, because all of them have to send heartbeats.
+const CONFIRMED: &str = "confirmed";
 
-/// What the hub says of the change of an add-on.
-async fn progress(stage: &Stage<'_>, reason: &str, second: u32) {
+/// Sets the condition `Progressing` of the add-on on the hub, and removes the confirmation, as the lifecycle controller
+/// does.
+async fn set_progressing(fixture: &Fixture<'_>, reason: &str, second: u32) {
     let change = json!({"type": "Progressing", "status": "False", "reason": reason, "message": "m",
         "lastTransitionTime": format!("2024-05-01T10:00:{second:02}Z")});
-    let addon = stage.hub.get(stage.addon_path(VOUCHED)).await.expect(200);
+    let addon = fixture.hub.get(fixture.addon_path(CONFIRMED)).await.expect(200);
     let mut held = condition(&addon, "Heartbeat");
     held.as_object_mut().map(|held| held.remove("observedGeneration"));
     let all: Vec<Value> = [change, held].into_iter().filter(Value::is_object).collect();
     let patch = json!({"status": {"conditions": all}});
-    stage.hub.merge(format!("{}/status", stage.addon_path(VOUCHED)), &patch).await.expect(200);
+    fixture.hub.merge(format!("{}/status", fixture.addon_path(CONFIRMED)), &patch).await.expect(200);
 }
 
-pub(crate) async fn the_first_heartbeats_after_a_change_vouch_for_it_once(stage: &Stage<'_>) {
-    let beat = async |name: &str, second: u32| {
-        let beat = json!({"status": {"lastHeartbeatTime": format!("2024-05-01T10:01:{second}Z")}});
-        stage.spoke.merge(format!("{}/status", stage.instance_path(name)), &beat).await.expect(200);
+pub(crate) async fn first_heartbeats_after_a_change_confirm_the_generation_once(fixture: &Fixture<'_>) {
+    let send_heartbeat = async |name: &str, second: u32| {
+        let status = json!({"status": {"lastHeartbeatTime": format!("2024-05-01T10:01:{second}Z")}});
+        fixture.spoke.merge(format!("{}/status", fixture.instance_path(name)), &status).await.expect(200);
     };
-    let vouched = async || {
-        let addon = stage.hub.get(stage.addon_path(VOUCHED)).await.expect(200);
+    let confirmed_generation = async || {
+        let addon = fixture.hub.get(fixture.addon_path(CONFIRMED)).await.expect(200);
         condition(&addon, "Heartbeat")["observedGeneration"].as_i64()
     };
-    stage.install(VOUCHED).await;
+    fixture.create_addon(CONFIRMED).await;
     for name in ["one", "two"] {
-        stage.instance(name, VOUCHED).await;
-        stage.say(name, "True", "ComponentsUp", 1).await;
+        fixture.create_instance(name, CONFIRMED).await;
+        fixture.report_health(name, "True", "ComponentsUp", 1).await;
     }
-    let (_mirror, tap) = run(stage);
-    stage.until_told(VOUCHED, "True", "ReceivingHeartbeats").await;
-    // Between, and after what failed, nothing is vouched for.
+    let (_mirror, tap) = start_mirror(fixture);
+    fixture.wait_for_heartbeat(CONFIRMED, "True", "ReceivingHeartbeats").await;
+    // During a change, and after one that failed, nothing is confirmed.
     for reason in ["Upgrading", "Failed"] {
-        progress(stage, reason, 2).await;
-        beat("one", 10).await;
-        beat("two", 10).await;
-        stage.pass(5).await;
-        assert_eq!(vouched().await, None, "{reason}");
+        set_progressing(fixture, reason, 2).await;
+        send_heartbeat("one", 10).await;
+        send_heartbeat("two", 10).await;
+        fixture.sleep(5).await;
+        assert_eq!(confirmed_generation().await, None, "{reason}");
     }
-    for (round, second) in [(1, 20_u32), (2, 30)] {
-        progress(stage, "Succeed", second).await;
-        stage.pass(5).await;
-        assert_eq!(vouched().await, None, "what was heard before does not count");
-        beat("one", second).await;
-        stage.pass(5).await;
-        assert_eq!(vouched().await, None, "nor does one of two");
-        beat("two", second).await;
-        let there = |addon: &Value| {
-            let vouched =
+    for (change, second) in [(1, 20_u32), (2, 30)] {
+        set_progressing(fixture, "Succeed", second).await;
+        fixture.sleep(5).await;
+        assert_eq!(confirmed_generation().await, None, "earlier heartbeats do not count");
+        send_heartbeat("one", second).await;
+        fixture.sleep(5).await;
+        assert_eq!(confirmed_generation().await, None, "one of two instances is not enough");
+        send_heartbeat("two", second).await;
+        let is_confirmed = |addon: &Value| {
+            let confirmed =
                 condition(addon, "Heartbeat")["observedGeneration"] == addon["metadata"]["generation"];
-            vouched.then_some(())
+            confirmed.then_some(())
         };
-        stage.until(&stage.addon_path(VOUCHED), "is vouched for", there).await;
+        fixture.wait_for(&fixture.addon_path(CONFIRMED), "is confirmed", is_confirmed).await;
         for more in 1..5 {
-            beat("one", second + more).await;
+            send_heartbeat("one", second + more).await;
         }
-        stage.pass(30).await;
-        assert_eq!(tap.writes().len(), 1 + round, "once for each change");
+        fixture.sleep(30).await;
+        assert_eq!(tap.writes().len(), 1 + change, "once for each change");
     }
 }
 
-pub(crate) async fn conditions_of_others_stay_as_they_are(stage: &Stage<'_>) {
-    stage.install("metrics").await;
-    stage.instance("i", "metrics").await;
+pub(crate) async fn conditions_of_other_writers_are_kept(fixture: &Fixture<'_>) {
+    fixture.create_addon("metrics").await;
+    fixture.create_instance("i", "metrics").await;
     let others = json!([
         {"type": "Available", "status": "True", "reason": "X", "message": "m", "lastTransitionTime": "2024-05-01T10:00:00Z"},
         {"type": "Progressing", "status": "False", "reason": "Succeed", "message": "m", "lastTransitionTime": "2024-05-01T10:00:00Z"},
     ]);
     let status = json!({"status": {"conditions": others, "currentVersion": "v1"}});
-    stage.hub.merge(format!("{}/status", stage.addon_path("metrics")), &status).await.expect(200);
-    let _mirror = run(stage);
-    stage.say("i", "Unknown", "HeartbeatTimeout", 1).await;
-    stage.until_told("metrics", "Unknown", "HeartbeatTimeout").await;
-    let addon = stage.hub.get(stage.addon_path("metrics")).await.expect(200);
+    fixture.hub.merge(format!("{}/status", fixture.addon_path("metrics")), &status).await.expect(200);
+    let _mirror = start_mirror(fixture);
+    fixture.report_health("i", "Unknown", "HeartbeatTimeout", 1).await;
+    fixture.wait_for_heartbeat("metrics", "Unknown", "HeartbeatTimeout").await;
+    let addon = fixture.hub.get(fixture.addon_path("metrics")).await.expect(200);
     for kept in others.as_array().unwrap() {
         assert_eq!(condition(&addon, kept["type"].as_str().unwrap()), *kept);
     }
     assert_eq!(addon["status"]["currentVersion"], "v1");
-    // Another writes its own condition, and ours stays.
+    // Another writer changes its own condition, and keeps ours.
     let changed = json!({"type": "Available", "status": "Unknown", "reason": "HeartbeatTimeout", "message": "m",
         "lastTransitionTime": "2024-05-01T10:00:09Z"});
     let kept = [changed.clone(), others[1].clone(), condition(&addon, "Heartbeat")];
-    stage
+    fixture
         .hub
-        .merge(format!("{}/status", stage.addon_path("metrics")), &json!({"status": {"conditions": kept}}))
+        .merge(format!("{}/status", fixture.addon_path("metrics")), &json!({"status": {"conditions": kept}}))
         .await
         .expect(200);
-    stage.say("i", "True", "ComponentsUp", 11).await;
-    stage.until_told("metrics", "True", "ReceivingHeartbeats").await;
-    let addon = stage.hub.get(stage.addon_path("metrics")).await.expect(200);
+    fixture.report_health("i", "True", "ComponentsUp", 11).await;
+    fixture.wait_for_heartbeat("metrics", "True", "ReceivingHeartbeats").await;
+    let addon = fixture.hub.get(fixture.addon_path("metrics")).await.expect(200);
     assert_eq!(condition(&addon, "Available"), changed);
 }
 
-pub(crate) async fn an_add_on_that_comes_later_is_told_of_and_one_that_goes_is_taken_back(stage: &Stage<'_>) {
-    let _mirror = run(stage);
-    // Owned by an Addon, whatever its label says.
+pub(crate) async fn condition_appears_with_the_addon_and_is_removed_with_its_instance(fixture: &Fixture<'_>) {
+    let _mirror = start_mirror(fixture);
+    // The owner takes precedence over the label.
     let addon = json!({"apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "Addon",
-        "metadata": {"name": format!("policy-{}", stage.namespace)},
-        "spec": {"displayName": "P", "install": {"type": "External", "external": {"namespace": stage.namespace}},
-            "namespaces": [{"name": stage.namespace}]}});
-    let made = stage.spoke.post(format!("{INSTANCES}/addons"), &addon).await.expect(201);
-    let name = made["metadata"]["name"].as_str().unwrap();
-    stage.instance("i", "other").await;
-    let owner = json!({"apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "Addon", "name": name,
-        "uid": made["metadata"]["uid"]});
-    let owned = json!({"metadata": {"ownerReferences": [owner]}});
-    stage.spoke.merge(stage.instance_path("i"), &owned).await.expect(200);
-    stage.say("i", "False", "ComponentDown", 1).await;
-    stage.pass(5).await;
-    stage.install(name).await;
-    stage.until_told(name, "False", "ComponentDown").await;
-    stage.spoke.delete(stage.instance_path("i")).await.expect(200);
-    let silent = |addon: &Value| condition(addon, "Heartbeat").is_null().then_some(());
-    stage.until(&stage.addon_path(name), "has no Heartbeat", silent).await;
+        "metadata": {"name": format!("policy-{}", fixture.namespace)},
+        "spec": {"displayName": "P", "install": {"type": "External", "external": {"namespace": fixture.namespace}},
+            "namespaces": [{"name": fixture.namespace}]}});
+    let owner = fixture.spoke.post(format!("{INSTANCES}/addons"), &addon).await.expect(201);
+    let name = owner["metadata"]["name"].as_str().unwrap();
+    fixture.create_instance("i", "other").await;
+    let reference = json!({"apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "Addon", "name": name,
+        "uid": owner["metadata"]["uid"]});
+    let owned = json!({"metadata": {"ownerReferences": [reference]}});
+    fixture.spoke.merge(fixture.instance_path("i"), &owned).await.expect(200);
+    fixture.report_health("i", "False", "ComponentDown", 1).await;
+    fixture.sleep(5).await;
+    fixture.create_addon(name).await;
+    fixture.wait_for_heartbeat(name, "False", "ComponentDown").await;
+    fixture.spoke.delete(fixture.instance_path("i")).await.expect(200);
+    let is_removed = |addon: &Value| condition(addon, "Heartbeat").is_null().then_some(());
+    fixture.wait_for(&fixture.addon_path(name), "has no Heartbeat", is_removed).await;
 }

@@ -1,268 +1,320 @@
-//! Objects go, and only those that should.
+//! Which objects are deleted, in which order, and which are kept.
 
 use bellwether_testkit::eventually;
 use serde_json::{Value, json};
 
-use crate::stage::{FINALIZER, Stage, condition, uid};
+use crate::fixture::{FINALIZER, Fixture, condition, uid};
 
-/// Something that keeps an object.
-const HOLD: &str = "example.com/hold";
+/// A finalizer of another client, which delays the deletion of an object.
+const OTHER_FINALIZER: &str = "example.com/hold";
 
-async fn hold(stage: &Stage<'_>, map: &str) {
-    let patch = json!({"metadata": {"finalizers": [HOLD]}});
-    stage.spoke.merge(stage.map_path(map), &patch).await.expect(200);
+async fn add_finalizer(fixture: &Fixture<'_>, map: &str) {
+    let patch = json!({"metadata": {"finalizers": [OTHER_FINALIZER]}});
+    fixture.spoke.merge(fixture.config_map_path(map), &patch).await.expect(200);
 }
 
-async fn let_go(stage: &Stage<'_>, map: &str) {
+async fn remove_finalizer(fixture: &Fixture<'_>, map: &str) {
     let patch = json!({"metadata": {"finalizers": null}});
-    stage.spoke.merge(stage.map_path(map), &patch).await.expect(200);
+    fixture.spoke.merge(fixture.config_map_path(map), &patch).await.expect(200);
 }
 
-pub(crate) async fn a_deleted_work_takes_its_objects_along(stage: &Stage<'_>) {
-    let _agent = stage.run();
-    stage.ask("w", json!([stage.map("a", json!({})), stage.deployment("d", 1)])).await;
-    stage.until_well("w").await;
-    stage.delete("w").await;
-    stage.until_gone("w").await;
-    assert_eq!(stage.map_now("a").await.status, 404);
-    assert_eq!(stage.spoke.get(stage.deployment_path("d")).await.status, 404);
-    assert_eq!(stage.spoke.get(stage.record_path("w")).await.status, 404);
+pub(crate) async fn objects_are_deleted_with_their_work(fixture: &Fixture<'_>) {
+    let _agent = fixture.start_agent();
+    fixture.create_work("w", json!([fixture.config_map("a", json!({})), fixture.deployment("d", 1)])).await;
+    fixture.wait_until_available("w").await;
+    fixture.delete_work("w").await;
+    fixture.wait_until_deleted("w").await;
+    assert_eq!(fixture.get_config_map("a").await.status, 404);
+    assert_eq!(fixture.spoke.get(fixture.deployment_path("d")).await.status, 404);
+    assert_eq!(fixture.spoke.get(fixture.applied_work_path("w")).await.status, 404);
 }
 
-pub(crate) async fn a_work_waits_for_the_finalizers_of_its_objects(stage: &Stage<'_>) {
-    let _agent = stage.run();
-    stage.ask("w", json!([stage.map("a", json!({})), stage.map("b", json!({}))])).await;
-    stage.until_well("w").await;
-    hold(stage, "a").await;
-    stage.delete("w").await;
-    stage.map_until_gone("b").await;
-    let work =
-        stage.until("w", "is being deleted", |work| condition(work, "Deleting")["status"] == "True").await;
+pub(crate) async fn deleted_work_waits_for_finalizers_of_its_objects(fixture: &Fixture<'_>) {
+    let _agent = fixture.start_agent();
+    fixture
+        .create_work("w", json!([fixture.config_map("a", json!({})), fixture.config_map("b", json!({}))]))
+        .await;
+    fixture.wait_until_available("w").await;
+    add_finalizer(fixture, "a").await;
+    fixture.delete_work("w").await;
+    fixture.wait_until_config_map_deleted("b").await;
+    let work = fixture
+        .wait_for_work("w", "is being deleted", |work| condition(work, "Deleting")["status"] == "True")
+        .await;
     assert_eq!(condition(&work, "Deleting")["reason"], "WorkDeleting");
     assert_eq!(work["metadata"]["finalizers"], json!([FINALIZER]));
-    stage
-        .until("w", "says what it waits for", |work| {
+    fixture
+        .wait_for_work("w", "reports the remaining objects", |work| {
             let message = condition(work, "Deleting")["message"].as_str().unwrap_or_default().to_owned();
-            message == format!("ManifestWork is being deleted: it waits for configmaps {}/a", stage.namespace)
+            message
+                == format!("ManifestWork is being deleted: waiting for configmaps {}/a", fixture.namespace)
         })
         .await;
-    stage.spoke.get(stage.record_path("w")).await.expect(200);
-    let_go(stage, "a").await;
-    stage.until_gone("w").await;
-    assert!(stage.maps().await.is_empty());
+    fixture.spoke.get(fixture.applied_work_path("w")).await.expect(200);
+    remove_finalizer(fixture, "a").await;
+    fixture.wait_until_deleted("w").await;
+    assert!(fixture.config_map_names().await.is_empty());
 }
 
-pub(crate) async fn an_object_that_is_no_longer_named_goes_and_is_waited_for(stage: &Stage<'_>) {
-    let _agent = stage.run();
-    stage.ask("w", json!([stage.map("a", json!({})), stage.map("b", json!({}))])).await;
-    stage.until_well("w").await;
-    hold(stage, "b").await;
-    stage.change("w", json!([stage.map("a", json!({}))])).await;
-    stage.until_well("w").await;
-    stage.map_until("b", "is being deleted", |map| map["metadata"]["deletionTimestamp"].is_string()).await;
-    assert_eq!(stage.recorded("w").await.len(), 2, "what is not gone is not forgotten");
-    let_go(stage, "b").await;
-    eventually("the record forgets it", || async { (stage.recorded("w").await.len() == 1).then_some(()) })
+pub(crate) async fn removed_object_stays_recorded_until_it_is_deleted(fixture: &Fixture<'_>) {
+    let _agent = fixture.start_agent();
+    fixture
+        .create_work("w", json!([fixture.config_map("a", json!({})), fixture.config_map("b", json!({}))]))
         .await;
-}
-
-pub(crate) async fn what_needs_others_goes_before_them(stage: &Stage<'_>) {
-    let _agent = stage.run();
-    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": stage.namespace},
-        "spec": {"ports": [{"port": 80}]}});
-    let service_path = format!("/api/v1/namespaces/{}/services/s", stage.namespace);
-    stage.ask("w", json!([stage.map("a", json!({})), service])).await;
-    stage.until_well("w").await;
-    let patch = json!({"metadata": {"finalizers": [HOLD]}});
-    stage.spoke.merge(&service_path, &patch).await.expect(200);
-    stage.delete("w").await;
-    eventually("the Service leaves", || async {
-        stage.spoke.get(&service_path).await.json()["metadata"]["deletionTimestamp"].is_string().then_some(())
+    fixture.wait_until_available("w").await;
+    add_finalizer(fixture, "b").await;
+    fixture.set_manifests("w", json!([fixture.config_map("a", json!({}))])).await;
+    fixture.wait_until_available("w").await;
+    fixture
+        .wait_for_config_map("b", "is being deleted", |map| map["metadata"]["deletionTimestamp"].is_string())
+        .await;
+    assert_eq!(fixture.applied_resources("w").await.len(), 2, "an object stays recorded until it is deleted");
+    remove_finalizer(fixture, "b").await;
+    eventually("the object is removed from the record", || async {
+        (fixture.applied_resources("w").await.len() == 1).then_some(())
     })
     .await;
-    stage.pass(30).await;
-    let map = stage.map_now("a").await.expect(200);
-    assert_eq!(map["metadata"]["deletionTimestamp"], Value::Null, "what was made before stays until then");
-    stage.spoke.merge(&service_path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
-    stage.until_gone("w").await;
-    assert!(stage.maps().await.is_empty());
 }
 
-pub(crate) async fn orphans_stay(stage: &Stage<'_>) {
-    let _agent = stage.run();
-    stage.ask("w", json!([stage.map("a", json!({}))])).await;
-    stage.until_well("w").await;
-    stage.patch("w", json!({"spec": {"deleteOption": {"propagationPolicy": "Orphan"}}})).await;
-    stage.until_well("w").await;
-    let map = stage.map_now("a").await.expect(200);
+pub(crate) async fn objects_are_deleted_in_reverse_order_of_creation(fixture: &Fixture<'_>) {
+    let _agent = fixture.start_agent();
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": fixture.namespace},
+        "spec": {"ports": [{"port": 80}]}});
+    let service_path = format!("/api/v1/namespaces/{}/services/s", fixture.namespace);
+    fixture.create_work("w", json!([fixture.config_map("a", json!({})), service])).await;
+    fixture.wait_until_available("w").await;
+    let patch = json!({"metadata": {"finalizers": [OTHER_FINALIZER]}});
+    fixture.spoke.merge(&service_path, &patch).await.expect(200);
+    fixture.delete_work("w").await;
+    eventually("the Service is being deleted", || async {
+        fixture.spoke.get(&service_path).await.json()["metadata"]["deletionTimestamp"]
+            .is_string()
+            .then_some(())
+    })
+    .await;
+    fixture.sleep(30).await;
+    let map = fixture.get_config_map("a").await.expect(200);
+    assert_eq!(
+        map["metadata"]["deletionTimestamp"],
+        Value::Null,
+        "the ConfigMap is deleted only after the Service"
+    );
+    fixture.spoke.merge(&service_path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    fixture.wait_until_deleted("w").await;
+    assert!(fixture.config_map_names().await.is_empty());
+}
+
+pub(crate) async fn orphaned_objects_are_kept(fixture: &Fixture<'_>) {
+    let _agent = fixture.start_agent();
+    fixture.create_work("w", json!([fixture.config_map("a", json!({}))])).await;
+    fixture.wait_until_available("w").await;
+    fixture.patch_work("w", json!({"spec": {"deleteOption": {"propagationPolicy": "Orphan"}}})).await;
+    fixture.wait_until_available("w").await;
+    let map = fixture.get_config_map("a").await.expect(200);
     assert_eq!(map["metadata"].get("ownerReferences"), None, "{map}");
-    assert!(stage.recorded("w").await.is_empty());
-    stage.delete("w").await;
-    stage.until_gone("w").await;
-    stage.calm().await;
-    assert_eq!(uid(&stage.map_now("a").await.expect(200)), uid(&map));
+    assert!(fixture.applied_resources("w").await.is_empty());
+    fixture.delete_work("w").await;
+    fixture.wait_until_deleted("w").await;
+    fixture.wait_until_idle().await;
+    assert_eq!(uid(&fixture.get_config_map("a").await.expect(200)), uid(&map));
 }
 
-pub(crate) async fn chosen_orphans_stay(stage: &Stage<'_>) {
-    let agent = stage.run();
-    stage.ask("w", json!([stage.map("a", json!({})), stage.map("b", json!({}))])).await;
-    stage.until_well("w").await;
-    let rule = json!({"group": "", "resource": "configmaps", "namespace": stage.namespace, "name": "a"});
+pub(crate) async fn selectively_orphaned_objects_are_kept(fixture: &Fixture<'_>) {
+    let agent = fixture.start_agent();
+    fixture
+        .create_work("w", json!([fixture.config_map("a", json!({})), fixture.config_map("b", json!({}))]))
+        .await;
+    fixture.wait_until_available("w").await;
+    let rule = json!({"group": "", "resource": "configmaps", "namespace": fixture.namespace, "name": "a"});
     let option =
         json!({"propagationPolicy": "SelectivelyOrphan", "selectivelyOrphans": {"orphaningRules": [rule]}});
-    // What is chosen last is first seen with the deletion.
+    // The agent sees the option only together with the deletion.
     drop(agent);
-    stage.patch("w", json!({"spec": {"deleteOption": option}})).await;
-    stage.delete("w").await;
-    let _agent = stage.run();
-    stage.until_gone("w").await;
-    stage.calm().await;
-    assert_eq!(stage.maps().await, ["a"]);
-    assert_eq!(stage.map_now("a").await.expect(200)["metadata"].get("ownerReferences"), None);
+    fixture.patch_work("w", json!({"spec": {"deleteOption": option}})).await;
+    fixture.delete_work("w").await;
+    let _agent = fixture.start_agent();
+    fixture.wait_until_deleted("w").await;
+    fixture.wait_until_idle().await;
+    assert_eq!(fixture.config_map_names().await, ["a"]);
+    assert_eq!(fixture.get_config_map("a").await.expect(200)["metadata"].get("ownerReferences"), None);
 }
 
-pub(crate) async fn an_object_of_two_works_goes_with_the_last(stage: &Stage<'_>) {
-    let _agent = stage.run();
-    let shared = || stage.map("shared", json!({"k": "v"}));
-    stage.ask("one", json!([shared(), stage.map("a", json!({}))])).await;
-    stage.ask("two", json!([shared()])).await;
-    stage.until_well("one").await;
-    stage.until_well("two").await;
+pub(crate) async fn object_of_two_works_is_deleted_with_the_last(fixture: &Fixture<'_>) {
+    let _agent = fixture.start_agent();
+    let shared = || fixture.config_map("shared", json!({"k": "v"}));
+    fixture.create_work("one", json!([shared(), fixture.config_map("a", json!({}))])).await;
+    fixture.create_work("two", json!([shared()])).await;
+    fixture.wait_until_available("one").await;
+    fixture.wait_until_available("two").await;
     let owners = |map: &Value| map["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len);
-    let map = stage.map_until("shared", "has two owners", |map| owners(map) == 2).await;
-    stage.calm().await;
-    let still = stage.map_now("shared").await.expect(200);
-    assert_eq!(still["metadata"]["resourceVersion"], map["metadata"]["resourceVersion"], "nobody fights");
+    let map = fixture.wait_for_config_map("shared", "has two owners", |map| owners(map) == 2).await;
+    fixture.wait_until_idle().await;
+    let still = fixture.get_config_map("shared").await.expect(200);
+    assert_eq!(
+        still["metadata"]["resourceVersion"], map["metadata"]["resourceVersion"],
+        "the two ManifestWorks do not overwrite each other"
+    );
 
-    stage.delete("one").await;
-    stage.until_gone("one").await;
-    let left = stage.map_until("shared", "has one owner", |map| owners(map) == 1).await;
+    fixture.delete_work("one").await;
+    fixture.wait_until_deleted("one").await;
+    let left = fixture.wait_for_config_map("shared", "has one owner", |map| owners(map) == 1).await;
     assert_eq!(uid(&left), uid(&map));
-    assert_eq!(stage.maps().await, ["shared"]);
-    stage.change("two", json!([])).await;
-    stage.until_well("two").await;
-    stage.map_until_gone("shared").await;
+    assert_eq!(fixture.config_map_names().await, ["shared"]);
+    fixture.set_manifests("two", json!([])).await;
+    fixture.wait_until_available("two").await;
+    fixture.wait_until_config_map_deleted("shared").await;
 }
 
-pub(crate) async fn what_somebody_else_made_in_place_of_ours_stays(stage: &Stage<'_>) {
-    let agent = stage.run();
-    stage.ask("w", json!([stage.map("a", json!({})), stage.map("b", json!({}))])).await;
-    stage.until_well("w").await;
-    // While the agent looks away, somebody replaces an object, and the work no longer names it.
-    drop(agent);
-    stage.spoke.delete(stage.map_path("a")).await.expect(200);
-    let path = format!("/api/v1/namespaces/{}/configmaps", stage.namespace);
-    let theirs = stage.spoke.post(&path, &stage.map("a", json!({"mine": "yes"}))).await.expect(201);
-    stage.change("w", json!([stage.map("b", json!({}))])).await;
-    let _agent = stage.run();
-    stage.until_well("w").await;
-    eventually("the record forgets it", || async { (stage.recorded("w").await.len() == 1).then_some(()) })
+pub(crate) async fn object_recreated_by_another_client_is_kept(fixture: &Fixture<'_>) {
+    let agent = fixture.start_agent();
+    fixture
+        .create_work("w", json!([fixture.config_map("a", json!({})), fixture.config_map("b", json!({}))]))
         .await;
-    assert_eq!(uid(&stage.map_now("a").await.expect(200)), uid(&theirs));
-    stage.delete("w").await;
-    stage.until_gone("w").await;
-    assert_eq!(stage.maps().await, ["a"]);
+    fixture.wait_until_available("w").await;
+    // While no agent runs, another client replaces the object, and the object is removed from the ManifestWork.
+    drop(agent);
+    fixture.spoke.delete(fixture.config_map_path("a")).await.expect(200);
+    let path = format!("/api/v1/namespaces/{}/configmaps", fixture.namespace);
+    let theirs =
+        fixture.spoke.post(&path, &fixture.config_map("a", json!({"theirs": "yes"}))).await.expect(201);
+    fixture.set_manifests("w", json!([fixture.config_map("b", json!({}))])).await;
+    let _agent = fixture.start_agent();
+    fixture.wait_until_available("w").await;
+    eventually("the object is removed from the record", || async {
+        (fixture.applied_resources("w").await.len() == 1).then_some(())
+    })
+    .await;
+    assert_eq!(uid(&fixture.get_config_map("a").await.expect(200)), uid(&theirs));
+    fixture.delete_work("w").await;
+    fixture.wait_until_deleted("w").await;
+    assert_eq!(fixture.config_map_names().await, ["a"]);
 }
 
-pub(crate) async fn a_work_that_was_never_begun_goes_at_once(stage: &Stage<'_>) {
-    stage.ask("w", json!([stage.map("a", json!({}))])).await;
+pub(crate) async fn deleted_work_without_the_agents_finalizer_is_ignored(fixture: &Fixture<'_>) {
+    fixture.create_work("w", json!([fixture.config_map("a", json!({}))])).await;
     let patch = json!({"metadata": {"finalizers": ["example.com/other"]}});
-    stage.patch("w", patch).await;
-    stage.delete("w").await;
-    let _agent = stage.run();
-    stage.calm().await;
-    let work = stage.read("w").await;
-    assert_eq!(work["metadata"]["finalizers"], json!(["example.com/other"]), "it is not ours to wait for");
-    assert_eq!(stage.map_now("a").await.status, 404);
-    stage.patch("w", json!({"metadata": {"finalizers": null}})).await;
-    stage.until_gone("w").await;
+    fixture.patch_work("w", patch).await;
+    fixture.delete_work("w").await;
+    let _agent = fixture.start_agent();
+    fixture.wait_until_idle().await;
+    let work = fixture.get_work("w").await;
+    assert_eq!(
+        work["metadata"]["finalizers"],
+        json!(["example.com/other"]),
+        "the agent does not add its finalizer"
+    );
+    assert_eq!(fixture.get_config_map("a").await.status, 404);
+    fixture.patch_work("w", json!({"metadata": {"finalizers": null}})).await;
+    fixture.wait_until_deleted("w").await;
 }
 
-pub(crate) async fn a_record_that_somebody_deletes_is_made_anew(stage: &Stage<'_>) {
-    let _agent = stage.run();
-    stage.ask("w", json!([stage.map("a", json!({}))])).await;
-    stage.until_well("w").await;
-    let before = uid(&stage.spoke.get(stage.record_path("w")).await.expect(200));
-    stage.spoke.delete(stage.record_path("w")).await.expect(200);
-    eventually("there is another record", || async {
-        let answer = stage.spoke.get(stage.record_path("w")).await;
+pub(crate) async fn deleted_applied_manifest_work_is_created_again(fixture: &Fixture<'_>) {
+    let _agent = fixture.start_agent();
+    fixture.create_work("w", json!([fixture.config_map("a", json!({}))])).await;
+    fixture.wait_until_available("w").await;
+    let before = uid(&fixture.spoke.get(fixture.applied_work_path("w")).await.expect(200));
+    fixture.spoke.delete(fixture.applied_work_path("w")).await.expect(200);
+    eventually("the AppliedManifestWork is created again", || async {
+        let answer = fixture.spoke.get(fixture.applied_work_path("w")).await;
         (answer.status == 200 && uid(&answer.json()) != before).then_some(())
     })
     .await;
-    let record = stage.spoke.get(stage.record_path("w")).await.expect(200);
-    stage
-        .map_until("a", "belongs to the new record", |map| {
-            map["metadata"]["ownerReferences"][0]["uid"] == record["metadata"]["uid"]
+    let applied_work = fixture.spoke.get(fixture.applied_work_path("w")).await.expect(200);
+    fixture
+        .wait_for_config_map("a", "has the new owner", |map| {
+            map["metadata"]["ownerReferences"][0]["uid"] == applied_work["metadata"]["uid"]
         })
         .await;
-    stage.calm().await;
-    let map = stage.map_now("a").await.expect(200);
-    assert_eq!(stage.recorded("w").await, [("configmaps".into(), "a".into(), uid(&map))]);
+    fixture.wait_until_idle().await;
+    let map = fixture.get_config_map("a").await.expect(200);
+    assert_eq!(fixture.applied_resources("w").await, [("configmaps".into(), "a".into(), uid(&map))]);
 }
 
-pub(crate) async fn an_object_that_moves_to_another_work_is_never_gone(stage: &Stage<'_>) {
-    let _agent = stage.run();
-    let moving = || stage.map("moving", json!({"k": "v"}));
-    stage.ask("one", json!([stage.map("a", json!({})), moving()])).await;
-    stage.ask("two", json!([stage.map("b", json!({})), stage.map("back", json!({}))])).await;
-    stage.until_well("one").await;
-    stage.until_well("two").await;
-    let before =
-        (uid(&stage.map_now("moving").await.expect(200)), uid(&stage.map_now("back").await.expect(200)));
-    // First where it goes, then where it comes; and the other way with a work that is deleted.
-    stage.change("one", json!([stage.map("a", json!({})), stage.map("back", json!({}))])).await;
-    stage.change("two", json!([stage.map("b", json!({})), moving()])).await;
-    stage.until_well("one").await;
-    stage.until_well("two").await;
-    stage.calm().await;
-    stage.change("one", json!([stage.map("a", json!({})), stage.map("back", json!({})), moving()])).await;
-    stage.delete("two").await;
-    stage.until_gone("two").await;
-    stage.until_well("one").await;
-    let after =
-        (uid(&stage.map_now("moving").await.expect(200)), uid(&stage.map_now("back").await.expect(200)));
+pub(crate) async fn object_that_moves_to_another_work_is_never_deleted(fixture: &Fixture<'_>) {
+    let _agent = fixture.start_agent();
+    let moving = || fixture.config_map("moving", json!({"k": "v"}));
+    fixture.create_work("one", json!([fixture.config_map("a", json!({})), moving()])).await;
+    fixture
+        .create_work(
+            "two",
+            json!([fixture.config_map("b", json!({})), fixture.config_map("back", json!({}))]),
+        )
+        .await;
+    fixture.wait_until_available("one").await;
+    fixture.wait_until_available("two").await;
+    let before = (
+        uid(&fixture.get_config_map("moving").await.expect(200)),
+        uid(&fixture.get_config_map("back").await.expect(200)),
+    );
+    // An object is first removed from the old ManifestWork and then added to the new one. Later it is first added, and
+    // then the old ManifestWork is deleted.
+    fixture
+        .set_manifests(
+            "one",
+            json!([fixture.config_map("a", json!({})), fixture.config_map("back", json!({}))]),
+        )
+        .await;
+    fixture.set_manifests("two", json!([fixture.config_map("b", json!({})), moving()])).await;
+    fixture.wait_until_available("one").await;
+    fixture.wait_until_available("two").await;
+    fixture.wait_until_idle().await;
+    fixture
+        .set_manifests(
+            "one",
+            json!([fixture.config_map("a", json!({})), fixture.config_map("back", json!({})), moving()]),
+        )
+        .await;
+    fixture.delete_work("two").await;
+    fixture.wait_until_deleted("two").await;
+    fixture.wait_until_available("one").await;
+    let after = (
+        uid(&fixture.get_config_map("moving").await.expect(200)),
+        uid(&fixture.get_config_map("back").await.expect(200)),
+    );
     assert_eq!(after, before);
-    assert_eq!(stage.maps().await, ["a", "back", "moving"]);
+    assert_eq!(fixture.config_map_names().await, ["a", "back", "moving"]);
 }
 
-pub(crate) async fn a_namespace_that_was_there_before_stays(stage: &Stage<'_>) {
-    let (theirs, ours) = (format!("{}-theirs", stage.namespace), format!("{}-ours", stage.namespace));
+pub(crate) async fn namespace_that_existed_before_the_work_is_kept(fixture: &Fixture<'_>) {
+    let (existing, created) =
+        (format!("{}-existing", fixture.namespace), format!("{}-created", fixture.namespace));
     let namespace = |name: &str, labels: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
     let path = |name: &str| format!("/api/v1/namespaces/{name}");
-    let made = stage.spoke.post("/api/v1/namespaces", &namespace(&theirs, json!({}))).await.expect(201);
+    let original =
+        fixture.spoke.post("/api/v1/namespaces", &namespace(&existing, json!({}))).await.expect(201);
     let wanted = |name: &str| namespace(name, json!({"by": "work"}));
-    let agent = stage.run();
-    stage.ask("one", json!([wanted(&theirs), stage.map("a", json!({}))])).await;
-    stage.ask("two", json!([wanted(&theirs), wanted(&ours)])).await;
-    stage.until_well("one").await;
-    stage.until_well("two").await;
-    stage.calm().await;
-    // Nor does the next agent take it for its own.
+    let agent = fixture.start_agent();
+    fixture.create_work("one", json!([wanted(&existing), fixture.config_map("a", json!({}))])).await;
+    fixture.create_work("two", json!([wanted(&existing), wanted(&created)])).await;
+    fixture.wait_until_available("one").await;
+    fixture.wait_until_available("two").await;
+    fixture.wait_until_idle().await;
+    // A restarted agent does not become the owner either.
     drop(agent);
-    let _agent = stage.run();
-    stage.calm().await;
-    let is_left_alone = async || {
-        let now = stage.spoke.get(path(&theirs)).await.expect(200);
-        assert_eq!((uid(&now), &now["metadata"]["labels"]["by"]), (uid(&made), &json!("work")));
+    let _agent = fixture.start_agent();
+    fixture.wait_until_idle().await;
+    let assert_not_owned = async || {
+        let now = fixture.spoke.get(path(&existing)).await.expect(200);
+        assert_eq!((uid(&now), &now["metadata"]["labels"]["by"]), (uid(&original), &json!("work")));
         let touched =
-            ["ownerReferences", "deletionTimestamp"].map(|member| now["metadata"].get(member).cloned());
+            ["ownerReferences", "deletionTimestamp"].map(|field| now["metadata"].get(field).cloned());
         assert_eq!(touched, [None, None]);
     };
-    is_left_alone().await;
-    let own = uid(&stage.spoke.get(path(&ours)).await.expect(200));
-    assert_eq!(stage.recorded("two").await, [("namespaces".into(), ours.clone(), own)]);
+    assert_not_owned().await;
+    let created_uid = uid(&fixture.spoke.get(path(&created)).await.expect(200));
+    assert_eq!(fixture.applied_resources("two").await, [("namespaces".into(), created.clone(), created_uid)]);
 
-    stage.delete("one").await;
-    stage.until_gone("one").await;
-    is_left_alone().await;
-    stage.delete("two").await;
-    // Nothing empties a namespace of Kubernetes alone, so that there it only begins to go.
-    eventually("the namespace of the work leaves", || async {
-        let now = stage.spoke.get(path(&ours)).await;
+    fixture.delete_work("one").await;
+    fixture.wait_until_deleted("one").await;
+    assert_not_owned().await;
+    fixture.delete_work("two").await;
+    // The test cluster of real Kubernetes does not delete namespaces completely, so the deletion timestamp suffices.
+    eventually("the namespace that the agent created is deleted", || async {
+        let now = fixture.spoke.get(path(&created)).await;
         (now.status == 404 || now.json()["metadata"]["deletionTimestamp"].is_string()).then_some(())
     })
     .await;
-    stage.calm().await;
-    let now = stage.spoke.get(path(&theirs)).await.expect(200);
-    assert_eq!((uid(&now), now["metadata"].get("deletionTimestamp")), (uid(&made), None));
+    fixture.wait_until_idle().await;
+    let now = fixture.spoke.get(path(&existing)).await.expect(200);
+    assert_eq!((uid(&now), now["metadata"].get("deletionTimestamp")), (uid(&original), None));
 }

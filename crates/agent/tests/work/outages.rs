@@ -1,4 +1,4 @@
-//! Servers that do not answer, and kinds that change.
+//! Unreachable API servers, wrong responses, and kinds whose versions change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,126 +8,126 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, condition, says, unique};
+use crate::fixture::{Fixture, condition, has_condition, unique};
 
-/// How a server behaves.
+/// The fault of an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
-    Well = 0,
-    /// Nobody answers.
-    Away = 1,
-    /// It answers that it has no time.
-    Busy = 2,
-    /// It answers writes as if there was nothing to be written.
-    Lost = 3,
+enum Fault {
+    None = 0,
+    /// Requests get no response.
+    Unreachable = 1,
+    /// Every response is 503.
+    Unavailable = 2,
+    /// The response to every write is 404.
+    NotFound = 3,
 }
 
-fn refusal(code: u16, reason: &str, message: &str) -> Response<Body> {
+fn error_response(code: u16, reason: &str, message: &str) -> Response<Body> {
     let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
         "reason": reason, "message": message});
     Response::builder().status(code).body(Body::from(status.to_string().into_bytes())).unwrap()
 }
 
-/// A client of a server whose mood a test sets.
-fn moody(client: kube::Client) -> (kube::Client, impl Fn(Mood)) {
-    let mood = Arc::new(AtomicUsize::new(Mood::Well as usize));
+/// A client of an API server, and a function that sets the fault of the server.
+fn faulty_client(client: kube::Client) -> (kube::Client, impl Fn(Fault)) {
+    let fault = Arc::new(AtomicUsize::new(Fault::None as usize));
     let service = tower::service_fn({
-        let mood = mood.clone();
+        let fault = fault.clone();
         move |request: Request<Body>| {
-            let (mood, client) = (mood.load(Ordering::Relaxed), client.clone());
+            let (fault, client) = (fault.load(Ordering::Relaxed), client.clone());
             async move {
-                if mood == Mood::Away as usize {
-                    return Err(kube::Error::Service("nobody is there".into()));
+                if fault == Fault::Unreachable as usize {
+                    return Err(kube::Error::Service("connection refused".into()));
                 }
-                if mood == Mood::Busy as usize {
-                    return Ok(refusal(503, "ServiceUnavailable", "the server has no time"));
+                if fault == Fault::Unavailable as usize {
+                    return Ok(error_response(503, "ServiceUnavailable", "the server is overloaded"));
                 }
-                if mood == Mood::Lost as usize && request.method() != Method::GET {
-                    return Ok(refusal(404, "NotFound", "there is nothing of that name"));
+                if fault == Fault::NotFound as usize && request.method() != Method::GET {
+                    return Ok(error_response(404, "NotFound", "not found"));
                 }
                 client.send(request).await
             }
         }
     });
-    (kube::Client::new(service, "default"), move |to: Mood| mood.store(to as usize, Ordering::Relaxed))
+    (kube::Client::new(service, "default"), move |to: Fault| fault.store(to as usize, Ordering::Relaxed))
 }
 
-pub(crate) async fn a_cluster_is_kept_as_it_should_be_while_its_hub_is_away(stage: &Stage<'_>) {
-    let (hub, set) = moody(stage.hub.client());
-    let _agent = stage.run_by(hub, stage.spoke.client());
-    stage.ask("w", json!([stage.map("a", json!({"k": "v"}))])).await;
-    stage.until_well("w").await;
-    stage.calm().await;
-    let before = stage.read("w").await;
-    set(Mood::Away);
-    stage.spoke.merge(stage.map_path("a"), &json!({"data": {"k": "other"}})).await.expect(200);
-    stage.map_until("a", "is changed back", |map| map["data"] == json!({"k": "v"})).await;
-    stage.change("w", json!([stage.map("a", json!({"k": "w"}))])).await;
-    stage.pass(20).await;
-    assert_eq!(stage.read("w").await["status"], before["status"]);
-    set(Mood::Well);
-    stage.until_well("w").await;
-    assert_eq!(stage.map_now("a").await.expect(200)["data"], json!({"k": "w"}));
+pub(crate) async fn objects_are_repaired_while_the_hub_is_unreachable(fixture: &Fixture<'_>) {
+    let (hub, set_fault) = faulty_client(fixture.hub.client());
+    let _agent = fixture.start_agent_with(hub, fixture.spoke.client());
+    fixture.create_work("w", json!([fixture.config_map("a", json!({"k": "v"}))])).await;
+    fixture.wait_until_available("w").await;
+    fixture.wait_until_idle().await;
+    let before = fixture.get_work("w").await;
+    set_fault(Fault::Unreachable);
+    fixture.spoke.merge(fixture.config_map_path("a"), &json!({"data": {"k": "other"}})).await.expect(200);
+    fixture.wait_for_config_map("a", "is reverted", |map| map["data"] == json!({"k": "v"})).await;
+    fixture.set_manifests("w", json!([fixture.config_map("a", json!({"k": "w"}))])).await;
+    fixture.sleep(20).await;
+    assert_eq!(fixture.get_work("w").await["status"], before["status"]);
+    set_fault(Fault::None);
+    fixture.wait_until_available("w").await;
+    assert_eq!(fixture.get_config_map("a").await.expect(200)["data"], json!({"k": "w"}));
 }
 
-/// Only where time is paused: it is a matter of ten minutes.
+/// This runs only with paused time, because the agent resyncs after ten minutes.
 #[test]
-fn a_work_that_the_hub_did_not_find_once_is_looked_at_again() {
+fn work_wrongly_reported_as_not_found_is_reconciled_again() {
     on_paused_time(async {
-        let theatre = crate::embedded().await;
-        let stage = Stage::new(&theatre).await;
-        let (hub, set) = moody(stage.hub.client());
-        set(Mood::Lost);
-        let _agent = stage.run_by(hub, stage.spoke.client());
-        stage.ask("w", json!([stage.map("a", json!({}))])).await;
-        stage.calm().await;
-        set(Mood::Well);
-        stage.pass(900).await;
-        stage.map_now("a").await.expect(200);
-        assert!(says(&stage.read("w").await, "Applied", "True"));
+        let clusters = crate::embedded().await;
+        let fixture = Fixture::new(&clusters).await;
+        let (hub, set_fault) = faulty_client(fixture.hub.client());
+        set_fault(Fault::NotFound);
+        let _agent = fixture.start_agent_with(hub, fixture.spoke.client());
+        fixture.create_work("w", json!([fixture.config_map("a", json!({}))])).await;
+        fixture.wait_until_idle().await;
+        set_fault(Fault::None);
+        fixture.sleep(900).await;
+        fixture.get_config_map("a").await.expect(200);
+        assert!(has_condition(&fixture.get_work("w").await, "Applied", "True"));
     });
 }
 
-pub(crate) async fn a_cluster_that_is_away_is_no_failure_of_a_work(stage: &Stage<'_>) {
-    let (spoke, set) = moody(stage.spoke.client());
-    let _agent = stage.run_by(stage.hub.client(), spoke);
-    stage.ask("w", json!([stage.map("a", json!({"k": "1"}))])).await;
-    stage.until_well("w").await;
-    for (mood, value) in [(Mood::Away, "2"), (Mood::Busy, "3")] {
-        set(mood);
-        stage.change("w", json!([stage.map("a", json!({"k": value}))])).await;
+pub(crate) async fn unreachable_cluster_is_not_reported_as_apply_failure(fixture: &Fixture<'_>) {
+    let (spoke, set_fault) = faulty_client(fixture.spoke.client());
+    let _agent = fixture.start_agent_with(fixture.hub.client(), spoke);
+    fixture.create_work("w", json!([fixture.config_map("a", json!({"k": "1"}))])).await;
+    fixture.wait_until_available("w").await;
+    for (fault, value) in [(Fault::Unreachable, "2"), (Fault::Unavailable, "3")] {
+        set_fault(fault);
+        fixture.set_manifests("w", json!([fixture.config_map("a", json!({"k": value}))])).await;
         tokio::time::sleep(std::time::Duration::from_millis(700)).await;
-        let work = stage.read("w").await;
-        assert_eq!(condition(&work, "Applied")["status"], "True", "{mood:?}");
+        let work = fixture.get_work("w").await;
+        assert_eq!(condition(&work, "Applied")["status"], "True", "{fault:?}");
         assert_ne!(
             condition(&work, "Applied")["observedGeneration"],
             work["metadata"]["generation"],
-            "{mood:?}"
+            "{fault:?}"
         );
-        set(Mood::Well);
-        stage.until_well("w").await;
-        assert_eq!(stage.map_now("a").await.expect(200)["data"]["k"], value);
+        set_fault(Fault::None);
+        fixture.wait_until_available("w").await;
+        assert_eq!(fixture.get_config_map("a").await.expect(200)["data"]["k"], value);
     }
-    // One that leaves while its cluster is away waits for it.
-    set(Mood::Away);
-    stage.delete("w").await;
-    stage.pass(20).await;
-    assert_eq!(condition(&stage.read("w").await, "Deleting")["status"], "True");
-    set(Mood::Well);
-    eventually("the work is gone", || async {
-        (stage.hub.get(stage.work_path("w")).await.status == 404).then_some(())
+    // A ManifestWork that is deleted while its cluster is unreachable waits for the cluster.
+    set_fault(Fault::Unreachable);
+    fixture.delete_work("w").await;
+    fixture.sleep(20).await;
+    assert_eq!(condition(&fixture.get_work("w").await, "Deleting")["status"], "True");
+    set_fault(Fault::None);
+    eventually("the ManifestWork is deleted", || async {
+        (fixture.hub.get(fixture.work_path("w")).await.status == 404).then_some(())
     })
     .await;
-    assert!(stage.maps().await.is_empty());
+    assert!(fixture.config_map_names().await.is_empty());
 }
 
-pub(crate) async fn an_object_goes_also_when_its_version_is_no_longer_served(stage: &Stage<'_>) {
+pub(crate) async fn object_is_deleted_after_its_version_is_no_longer_served(fixture: &Fixture<'_>) {
     let group = format!("{}.example.com", unique("versions"));
     let version = |name: &str, served: bool, storage: bool| {
         let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         json!({"name": name, "served": served, "storage": storage, "schema": {"openAPIV3Schema": schema}})
     };
-    let definition = json!({
+    let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("widgets.{group}")},
         "spec": {
@@ -135,34 +135,36 @@ pub(crate) async fn an_object_goes_also_when_its_version_is_no_longer_served(sta
             "versions": [version("v1", true, false), version("v2", true, true)],
         },
     });
-    stage.spoke.install_definitions([definition.clone()]).await;
-    let _agent = stage.run();
+    fixture.spoke.install_definitions([crd.clone()]).await;
+    let _agent = fixture.start_agent();
     let widget = json!({"apiVersion": format!("{group}/v1"), "kind": "Widget",
-        "metadata": {"name": "w", "namespace": stage.namespace}, "spec": {"size": 1}});
-    stage.ask("w", json!([widget, stage.map("a", json!({}))])).await;
-    stage.until_well("w").await;
-    let path = |version: &str| format!("/apis/{group}/{version}/namespaces/{}/widgets/w", stage.namespace);
-    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        "metadata": {"name": "w", "namespace": fixture.namespace}, "spec": {"size": 1}});
+    fixture.create_work("w", json!([widget, fixture.config_map("a", json!({}))])).await;
+    fixture.wait_until_available("w").await;
+    let path = |version: &str| format!("/apis/{group}/{version}/namespaces/{}/widgets/w", fixture.namespace);
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let patch = json!({"spec": {"versions": [version("v1", false, false), version("v2", true, true)]}});
-    stage.spoke.merge(format!("{definitions}/widgets.{group}"), &patch).await.expect(200);
-    eventually("the version is gone", || async {
-        (stage.spoke.get(path("v1")).await.status == 404).then_some(())
+    fixture.spoke.merge(format!("{crds}/widgets.{group}"), &patch).await.expect(200);
+    eventually("version v1 is no longer served", || async {
+        (fixture.spoke.get(path("v1")).await.status == 404).then_some(())
     })
     .await;
-    stage.spoke.get(path("v2")).await.expect(200);
-    stage.change("w", json!([stage.map("a", json!({}))])).await;
-    eventually("the object is gone", || async {
-        (stage.spoke.get(path("v2")).await.status == 404).then_some(())
+    fixture.spoke.get(path("v2")).await.expect(200);
+    fixture.set_manifests("w", json!([fixture.config_map("a", json!({}))])).await;
+    eventually("the object is deleted", || async {
+        (fixture.spoke.get(path("v2")).await.status == 404).then_some(())
     })
     .await;
-    eventually("the record forgets it", || async { (stage.recorded("w").await.len() == 1).then_some(()) })
-        .await;
+    eventually("the object is removed from the record", || async {
+        (fixture.applied_resources("w").await.len() == 1).then_some(())
+    })
+    .await;
 }
 
-pub(crate) async fn what_the_server_keeps_as_it_was_said_is_not_said_again(stage: &Stage<'_>) {
+pub(crate) async fn restarted_agent_does_not_write_objects_of_common_kinds(fixture: &Fixture<'_>) {
     use bellwether_testkit::Tap;
-    let agent = stage.run();
-    let named = |name: &str| json!({"name": name, "namespace": stage.namespace, "labels": {"app": name}});
+    let agent = fixture.start_agent();
+    let named = |name: &str| json!({"name": name, "namespace": fixture.namespace, "labels": {"app": name}});
     let pod = |policy: &str| {
         json!({"metadata": {"labels": {"app": "x"}}, "spec": {"restartPolicy": policy, "serviceAccountName": "x",
             "containers": [
@@ -191,20 +193,20 @@ pub(crate) async fn what_the_server_keeps_as_it_was_said_is_not_said_again(stage
             "spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"ports": [{"port": 80}]}]}}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": named("x"),
             "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]}),
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": format!("{}-own", stage.namespace)}}),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": format!("{}-own", fixture.namespace)}}),
         json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": named("x"),
             "spec": {"serviceName": "x", "selector": selector, "template": pod("Always")}}),
         json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": named("x"),
             "spec": {"maxUnavailable": 1, "selector": selector}}),
     ]
     .into();
-    stage.ask("w", json!(objects)).await;
-    stage.until_well("w").await;
-    stage.calm().await;
+    fixture.create_work("w", json!(objects)).await;
+    fixture.wait_until_available("w").await;
+    fixture.wait_until_idle().await;
     drop(agent);
-    let (spoke, tap) = Tap::on(stage.spoke.client());
-    let _agent = stage.run_by(stage.hub.client(), spoke);
-    stage.calm().await;
+    let (spoke, tap) = Tap::on(fixture.spoke.client());
+    let _agent = fixture.start_agent_with(fixture.hub.client(), spoke);
+    fixture.wait_until_idle().await;
     assert!(!tap.requests().is_empty());
     assert_eq!(tap.writes(), []);
 }

@@ -28,10 +28,10 @@
 //! | 22 | `one_after_the_other_nothing_is_made_before_its_turn` |
 //! | 23 | `an_add_on_goes_after_its_objects_and_waits_for_an_agent_that_is_away`; lifecycle: `an_add_on_goes_when_its_works_are_gone` |
 //! | 24 | `an_add_on_as_a_whole_takes_everything_along`; lifecycle: `an_add_on_as_a_whole_takes_all_with_it` |
-//! | 25 | work: `a_work_of_one_object_is_applied_and_recorded`, `a_work_of_three_objects_follows_its_changes`, `a_work_waits_for_the_finalizers_of_its_objects` |
-//! | 26 | work: `a_definition_and_its_object_come_in_one_work`, `an_add_on_comes_with_its_account_and_its_rights` |
-//! | 27 | work: `a_conflict_is_told_and_force_ends_it`, `what_is_only_created_is_not_updated`, `an_object_of_two_works_goes_with_the_last` |
-//! | 28 | work: `the_status_of_workloads_is_reported`, `a_changed_object_is_changed_back`, `nothing_is_written_in_a_quiet_minute` |
+//! | 25 | work: `object_is_applied_and_recorded`, `changed_manifests_are_applied_and_removed_objects_deleted`, `deleted_work_waits_for_finalizers_of_its_objects` |
+//! | 26 | work: `crd_and_custom_resource_can_be_in_the_same_work`, `workload_with_service_account_and_rbac_is_applied` |
+//! | 27 | work: `apply_conflict_is_reported_and_resolved_by_force`, `create_only_object_is_not_updated`, `object_of_two_works_is_deleted_with_the_last` |
+//! | 28 | work: `well_known_status_of_workloads_is_reported`, `changed_object_is_reverted`, `no_requests_are_sent_while_nothing_changes` |
 //! | 29 | placement: `as_many_as_are_wanted_in_decisions_of_a_hundred`, `taints_keep_clusters_away`, `a_toleration_ends`, `a_binding_that_goes_takes_the_choice_along` |
 //! | 30 | placement: `groups_are_told_in_their_order`, `one_that_sorts_first_joins_and_nobody_vanishes`; `of_a_hundred_and_fifty_clusters_none_loses_its_add_on_when_one_joins_that_comes_first` |
 #![allow(

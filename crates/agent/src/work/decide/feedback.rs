@@ -1,4 +1,5 @@
-//! What of an object's status is reported to the hub: what is known of its kind, or what the work's paths say.
+//! Collects the values of an object's status that the feedback rules of a ManifestWork request: well-known values of
+//! its kind, or values at JSONPaths.
 
 use std::sync::LazyLock;
 
@@ -9,37 +10,35 @@ use serde_json::Value;
 
 use super::manifest::KindName;
 
-/// The most that one value may have, in bytes: the status of a work is no place for documents.
-const LONGEST: usize = 1024;
-/// The most values of one object.
-const MOST: usize = 64;
+/// The maximum size of one value in bytes. It bounds the status of a ManifestWork.
+const MAX_VALUE_BYTES: usize = 1024;
+/// The maximum number of values of one object.
+const MAX_VALUES: usize = 64;
 
-/// What an object's status says.
+/// The values that were found in the status of an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Feedback {
     pub(crate) values: Vec<FeedbackValue>,
-    pub(crate) verdict: Verdict,
+    pub(crate) state: FeedbackState,
 }
 
-/// Whether all was found.
+/// Whether all requested values were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Nothing was asked for.
+pub(crate) enum FeedbackState {
     #[default]
-    Nothing,
-    /// All of it.
-    Found,
-    /// Not all of it, for these reasons.
-    Lacking(String),
+    NotRequested,
+    Complete,
+    /// Some values are missing; the message says why.
+    Incomplete(String),
 }
 
-/// What is known of a kind: names and where their values are below the status.
-fn well_known(kind: &KindName) -> Option<&'static [(&'static str, &'static str)]> {
+/// The well-known values of a kind: their names, and their paths below the status.
+fn well_known_paths(kind: &KindName) -> Option<&'static [(&'static str, &'static str)]> {
     const REPLICAS: [(&str, &str); 4] = [
         ("ReadyReplicas", ".readyReplicas"),
         ("Replicas", ".replicas"),
         ("AvailableReplicas", ".availableReplicas"),
-        // Beyond upstream: while a rollout is under way, those that are ready may still be the old ones.
+        // Not part of upstream: during a rolling update, the ready replicas may still be the old ones.
         ("UpdatedReplicas", ".updatedReplicas"),
     ];
     match (kind.group.as_str(), kind.kind.as_str()) {
@@ -61,84 +60,102 @@ fn well_known(kind: &KindName) -> Option<&'static [(&'static str, &'static str)]
     }
 }
 
-/// What an object's status says, by the rules for it.
-pub(crate) fn feedback(rules: &[&FeedbackRule], kind: &KindName, live: Option<&Value>) -> Feedback {
+/// Collects the values that the rules request from the status of an object.
+pub(crate) fn collect_feedback(rules: &[&FeedbackRule], kind: &KindName, live: Option<&Value>) -> Feedback {
     if rules.is_empty() {
         return Feedback::default();
     }
     let Some(live) = live else {
-        return Feedback { values: Vec::new(), verdict: Verdict::Lacking("the object is not there".into()) };
+        let state = FeedbackState::Incomplete("the object does not exist".into());
+        return Feedback { values: Vec::new(), state };
     };
     let status = live.get("status").unwrap_or(&Value::Null);
-    let (mut values, mut lacking) = (Vec::new(), Vec::new());
+    let (mut values, mut errors) = (Vec::new(), Vec::new());
     for rule in rules {
         match rule.type_ {
-            FeedbackType::WellKnownStatus => match (well_known(kind), outdated(live)) {
-                (Some(known), None) => {
-                    let found = |path: &str| find(path, status).ok().flatten().or(absent(kind, status));
-                    values.extend(known.iter().filter_map(|(name, path)| value(name, found(path)?).ok()));
+            FeedbackType::WellKnownStatus => match (well_known_paths(kind), stale_status_error(live)) {
+                (Some(paths), None) => {
+                    let find =
+                        |path: &str| find_path(path, status).ok().flatten().or(zero_if_omitted(kind, status));
+                    values.extend(
+                        paths.iter().filter_map(|(name, path)| feedback_value(name, find(path)?).ok()),
+                    );
                 }
-                (Some(_), Some(words)) => lacking.push(words),
-                (None, _) => lacking.push(format!("no status of {} is well known", kind.kind)),
+                (Some(_), Some(error)) => errors.push(error),
+                (None, _) => {
+                    errors.push(format!("WellKnownStatus does not support {}; use JSONPaths", kind.kind))
+                }
             },
             FeedbackType::JsonPaths => {
                 for path in &rule.json_paths {
-                    match at(path, kind, status) {
+                    match value_at_path(path, kind, status) {
                         Ok(value) => values.push(value),
-                        Err(words) => lacking.push(format!("{}: {words}", path.name)),
+                        Err(error) => errors.push(format!("{}: {error}", path.name)),
                     }
                 }
             }
-            FeedbackType::Other => lacking.push("a rule is of a type that is not known here".into()),
+            FeedbackType::Other => {
+                errors.push(
+                    "the type of a feedback rule is invalid: must be WellKnownStatus or JSONPaths".into(),
+                );
+            }
         }
     }
-    if values.len() > MOST {
-        values.truncate(MOST);
-        lacking.push(format!("more than {MOST} values are asked for"));
+    if values.len() > MAX_VALUES {
+        values.truncate(MAX_VALUES);
+        errors.push(format!(
+            "more than {MAX_VALUES} values are requested; only the first {MAX_VALUES} are reported"
+        ));
     }
-    let verdict = if lacking.is_empty() {
-        Verdict::Found
+    let state = if errors.is_empty() {
+        FeedbackState::Complete
     } else {
-        Verdict::Lacking(shorten(&lacking.join("; "), LONGEST))
+        FeedbackState::Incomplete(shorten(&errors.join("; "), MAX_VALUE_BYTES))
     };
-    Feedback { values, verdict }
+    Feedback { values, state }
 }
 
-/// What a number is that is not there. Kubernetes leaves out what is zero; but where nobody has looked at a workload yet
-/// there is nothing to tell.
-fn absent(kind: &KindName, status: &Value) -> Option<&'static Value> {
+/// The value of a number that is missing from the status of a workload. Kubernetes omits numbers that are zero; but as
+/// long as no controller has observed the workload, its numbers are unknown.
+fn zero_if_omitted(kind: &KindName, status: &Value) -> Option<&'static Value> {
     static ZERO: LazyLock<Value> = LazyLock::new(|| 0.into());
     (kind.group == "apps" && status.get("observedGeneration").is_some()).then(|| &*ZERO)
 }
 
-/// What is said of a workload before its last change says nothing of it now. One that does not say of which generation it
-/// speaks is believed.
-fn outdated(live: &Value) -> Option<String> {
+/// Why the status of an object must not be reported: it is older than the last change of the object. A status without
+/// `observedGeneration` counts as current.
+fn stale_status_error(live: &Value) -> Option<String> {
     let number = |pointer: &str| live.pointer(pointer).and_then(Value::as_i64);
     let (observed, generation) = (number("/status/observedGeneration")?, number("/metadata/generation")?);
-    (observed < generation)
-        .then(|| format!("the status is of generation {observed}, and the object of {generation}"))
+    (observed < generation).then(|| {
+        format!(
+            "the status is stale: it is for generation {observed}, the object has generation {generation}"
+        )
+    })
 }
 
-fn at(path: &FeedbackPath, kind: &KindName, status: &Value) -> Result<FeedbackValue, String> {
+fn value_at_path(path: &FeedbackPath, kind: &KindName, status: &Value) -> Result<FeedbackValue, String> {
     if !path.version.is_empty() && path.version != kind.version {
-        return Err(format!("it is for version {}, and the object is of {}", path.version, kind.version));
+        return Err(format!(
+            "the path is for version {}, the object has version {}",
+            path.version, kind.version
+        ));
     }
-    match find(&path.path, status)? {
-        Some(found) => value(&path.name, found),
-        None => Err(format!("there is nothing at {}", path.path)),
+    match find_path(&path.path, status)? {
+        Some(found) => feedback_value(&path.name, found),
+        None => Err(format!("the status has no value at {}", path.path)),
     }
 }
 
-fn find<'v>(path: &str, status: &'v Value) -> Result<Option<&'v Value>, String> {
+fn find_path<'v>(path: &str, status: &'v Value) -> Result<Option<&'v Value>, String> {
     Ok(JsonPath::read(path)?.find(status).first().copied())
 }
 
-/// A value in the field of its type.
-fn value(name: &str, found: &Value) -> Result<FeedbackValue, String> {
+/// Puts a value into the field of its type.
+fn feedback_value(name: &str, found: &Value) -> Result<FeedbackValue, String> {
     let mut field = FieldValue::default();
     match found {
-        Value::Null => return Err("it is null".into()),
+        Value::Null => return Err("the value is null".into()),
         Value::Bool(found) => {
             field.type_ = "Boolean".into();
             field.boolean = Some(*found);
@@ -149,12 +166,12 @@ fn value(name: &str, found: &Value) -> Result<FeedbackValue, String> {
         }
         Value::String(text) => {
             field.type_ = "String".into();
-            field.string = Some(shorten(text, LONGEST));
+            field.string = Some(shorten(text, MAX_VALUE_BYTES));
         }
         other => {
             let text = other.to_string();
-            if text.len() > LONGEST {
-                return Err(format!("it has {} bytes, and at most {LONGEST} are reported", text.len()));
+            if text.len() > MAX_VALUE_BYTES {
+                return Err(format!("the value has {} bytes: must be ≤ {MAX_VALUE_BYTES}", text.len()));
             }
             field.type_ = "JsonRaw".into();
             field.json_raw = Some(text);
@@ -177,8 +194,8 @@ mod tests {
         serde_json::from_value(rule).unwrap()
     }
 
-    /// Names and values in short.
-    fn told(feedback: &Feedback) -> Value {
+    /// The reported values by name, without their types.
+    fn values_by_name(feedback: &Feedback) -> Value {
         let short = feedback.values.iter().map(|value| {
             let field = serde_json::to_value(&value.field_value).unwrap();
             let mut field = field.as_object().unwrap().clone();
@@ -189,13 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_workloads_is_reported() {
+    fn well_known_values_of_workloads_are_reported() {
         let replicas = json!({"readyReplicas": 1, "replicas": 3, "availableReplicas": 2, "updatedReplicas": 3, "other": 9});
-        let wanted = json!({"ReadyReplicas": 1, "Replicas": 3, "AvailableReplicas": 2, "UpdatedReplicas": 3});
+        let expected =
+            json!({"ReadyReplicas": 1, "Replicas": 3, "AvailableReplicas": 2, "UpdatedReplicas": 3});
         let daemons = json!({"numberReady": 1, "desiredNumberScheduled": 2, "numberAvailable": 1});
         let rows = [
-            (kind("apps", "Deployment"), replicas.clone(), wanted.clone()),
-            (kind("apps", "StatefulSet"), replicas, wanted),
+            (kind("apps", "Deployment"), replicas.clone(), expected.clone()),
+            (kind("apps", "StatefulSet"), replicas, expected),
             (
                 kind("apps", "DaemonSet"),
                 daemons,
@@ -221,24 +239,34 @@ mod tests {
             (kind("batch", "Job"), json!({"observedGeneration": 1}), json!({})),
         ];
         let rule = rule(json!({"type": "WellKnownStatus"}));
-        for (kind, status, wanted) in rows {
-            let found = feedback(&[&rule], &kind, Some(&json!({"status": status})));
-            assert_eq!((told(&found), found.verdict), (wanted, Verdict::Found), "{kind:?}");
+        for (kind, status, expected) in rows {
+            let found = collect_feedback(&[&rule], &kind, Some(&json!({"status": status})));
+            assert_eq!(
+                (values_by_name(&found), found.state),
+                (expected, FeedbackState::Complete),
+                "{kind:?}"
+            );
         }
         let at = |observed: i64| json!({"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "replicas": 3}});
-        let old = feedback(&[&rule], &kind("apps", "Deployment"), Some(&at(1)));
-        let words = "the status is of generation 1, and the object of 2";
-        assert_eq!((told(&old), old.verdict), (json!({}), Verdict::Lacking(words.into())));
+        let stale = collect_feedback(&[&rule], &kind("apps", "Deployment"), Some(&at(1)));
+        let error = "the status is stale: it is for generation 1, the object has generation 2";
         assert_eq!(
-            told(&feedback(&[&rule], &kind("apps", "Deployment"), Some(&at(2)))),
+            (values_by_name(&stale), stale.state),
+            (json!({}), FeedbackState::Incomplete(error.into()))
+        );
+        assert_eq!(
+            values_by_name(&collect_feedback(&[&rule], &kind("apps", "Deployment"), Some(&at(2)))),
             json!({"ReadyReplicas": 0, "Replicas": 3, "AvailableReplicas": 0, "UpdatedReplicas": 0})
         );
-        let found = feedback(&[&rule], &kind("", "ConfigMap"), Some(&json!({})));
-        assert_eq!(found.verdict, Verdict::Lacking("no status of ConfigMap is well known".into()));
+        let found = collect_feedback(&[&rule], &kind("", "ConfigMap"), Some(&json!({})));
+        assert_eq!(
+            found.state,
+            FeedbackState::Incomplete("WellKnownStatus does not support ConfigMap; use JSONPaths".into())
+        );
     }
 
     #[test]
-    fn paths_lead_to_values_of_every_type_or_say_why_not() {
+    fn json_path_yields_a_value_of_any_type_or_an_error() {
         let status = json!({
             "count": 3, "share": 0.5, "up": true, "word": "yes", "list": [1, 2], "null": null, "big": "x".repeat(3000),
             "huge": ["x".repeat(3000)], "conditions": [{"type": "Available", "status": "True"}],
@@ -251,40 +279,40 @@ mod tests {
             (".list", "", Ok(json!("[1,2]"))),
             (r#".conditions[?(@.type=="Available")].status"#, "", Ok(json!("True"))),
             (".big", "", Ok(json!(format!("{}...", "x".repeat(1021))))),
-            (".null", "", Err("a: it is null")),
-            (".none", "", Err("a: there is nothing at .none")),
-            (".word", "v2", Err("a: it is for version v2, and the object is of v1")),
-            (".huge", "", Err("a: it has 3004 bytes, and at most 1024 are reported")),
+            (".null", "", Err("a: the value is null")),
+            (".none", "", Err("a: the status has no value at .none")),
+            (".word", "v2", Err("a: the path is for version v2, the object has version v1")),
+            (".huge", "", Err("a: the value has 3004 bytes: must be ≤ 1024")),
             (".a[", "", Err("a: expected \"]\" at character 3 of \".a[\"")),
         ];
-        for (path, version, wanted) in rows {
+        for (path, version, expected) in rows {
             let rule = rule(
                 json!({"type": "JSONPaths", "jsonPaths": [{"name": "a", "version": version, "path": path}]}),
             );
-            let found = feedback(&[&rule], &kind("x.io", "Widget"), Some(&json!({"status": status})));
-            match wanted {
+            let found = collect_feedback(&[&rule], &kind("x.io", "Widget"), Some(&json!({"status": status})));
+            match expected {
                 Ok(value) => {
                     assert_eq!(
-                        (told(&found), found.verdict),
-                        (json!({"a": value}), Verdict::Found),
+                        (values_by_name(&found), found.state),
+                        (json!({"a": value}), FeedbackState::Complete),
                         "{path}"
                     );
                 }
-                Err(words) => assert_eq!(found.verdict, Verdict::Lacking(words.into()), "{path}"),
+                Err(error) => assert_eq!(found.state, FeedbackState::Incomplete(error.into()), "{path}"),
             }
         }
     }
 
     #[test]
-    fn what_is_found_is_reported_beside_what_is_not() {
+    fn found_values_are_reported_if_others_are_missing() {
         let rule = rule(
             json!({"type": "JSONPaths", "jsonPaths": [{"name": "a", "path": ".a"}, {"name": "b", "path": ".b"}]}),
         );
-        let found = feedback(&[&rule], &kind("x.io", "Widget"), Some(&json!({"status": {"b": 1}})));
-        assert_eq!(told(&found), json!({"b": 1}));
-        assert_eq!(found.verdict, Verdict::Lacking("a: there is nothing at .a".into()));
-        assert_eq!(feedback(&[], &kind("", "Pod"), None), Feedback::default());
-        let missing = feedback(&[&rule], &kind("", "Pod"), None);
-        assert_eq!(missing.verdict, Verdict::Lacking("the object is not there".into()));
+        let found = collect_feedback(&[&rule], &kind("x.io", "Widget"), Some(&json!({"status": {"b": 1}})));
+        assert_eq!(values_by_name(&found), json!({"b": 1}));
+        assert_eq!(found.state, FeedbackState::Incomplete("a: the status has no value at .a".into()));
+        assert_eq!(collect_feedback(&[], &kind("", "Pod"), None), Feedback::default());
+        let missing = collect_feedback(&[&rule], &kind("", "Pod"), None);
+        assert_eq!(missing.state, FeedbackState::Incomplete("the object does not exist".into()));
     }
 }

@@ -1,11 +1,11 @@
-//! A manifest as it stands in a work: which object it is about, and what is sent to the cluster. What cannot be sent is
-//! found to be so here, in words for whoever wrote it.
+//! Parses and validates a manifest of a ManifestWork: which object it describes, and the body of the request that
+//! writes it.
 
 use bellwether_api::work::ManifestResourceMeta;
 use serde_json::{Map, Value};
 
-/// What the server fills in, and nobody asks for.
-const OF_THE_SERVER: [&str; 7] = [
+/// Fields of the metadata that the API server sets, and that are not sent.
+const SERVER_SET_METADATA: [&str; 7] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
     "deletionTimestamp",
@@ -15,7 +15,7 @@ const OF_THE_SERVER: [&str; 7] = [
     "selfLink",
 ];
 
-/// A kind, as a manifest names it.
+/// The kind of a manifest, with its group and version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KindName {
     pub(crate) group: String,
@@ -24,23 +24,23 @@ pub(crate) struct KindName {
 }
 
 impl KindName {
-    /// Group and version as one word.
+    /// The apiVersion: `<version>` of the core group, or `<group>/<version>`.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 }
 
-/// A kind, as a cluster serves it.
+/// A kind that the cluster serves.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Served {
+pub(crate) struct ServedKind {
     pub(crate) name: KindName,
     pub(crate) plural: String,
     pub(crate) namespaced: bool,
-    /// Whether the status is written on its own, so that it cannot be part of a manifest.
+    /// Whether the kind has the subresource `status`, so that writes of the object ignore its status.
     pub(crate) has_status: bool,
 }
 
-/// An object of a cluster, whatever the version of its kind.
+/// An object of a cluster, independent of the version of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectId {
     pub(crate) group: String,
@@ -49,7 +49,7 @@ pub(crate) struct ObjectId {
     pub(crate) name: String,
 }
 
-/// A manifest that names an object.
+/// A valid manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Manifest {
     pub(crate) ordinal: usize,
@@ -58,35 +58,34 @@ pub(crate) struct Manifest {
     pub(crate) name: String,
 }
 
-/// A manifest of which nothing can be made.
+/// A manifest that does not identify an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Flawed {
+pub(crate) struct InvalidManifest {
     pub(crate) meta: ManifestResourceMeta,
-    pub(crate) words: String,
+    pub(crate) message: String,
 }
 
 impl Manifest {
-    /// Reads a manifest.
-    pub(crate) fn read(ordinal: usize, manifest: &Value) -> Result<Self, Box<Flawed>> {
+    pub(crate) fn parse(ordinal: usize, manifest: &Value) -> Result<Self, Box<InvalidManifest>> {
         let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let api_version = text("/apiVersion");
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let read = Self {
+        let parsed = Self {
             ordinal,
             kind: KindName { group: group.into(), version: version.into(), kind: text("/kind").into() },
             namespace: text("/metadata/namespace").into(),
             name: text("/metadata/name").into(),
         };
-        match read.flaw(manifest) {
-            None => Ok(read),
-            Some(flaw) => {
-                let words = format!("manifest {ordinal} of the work {flaw}");
-                Err(Box::new(Flawed { meta: read.meta(None), words }))
+        match parsed.find_error(manifest) {
+            None => Ok(parsed),
+            Some(error) => {
+                let message = format!("manifest {ordinal} of the ManifestWork {error}");
+                Err(Box::new(InvalidManifest { meta: parsed.resource_meta(None), message }))
             }
         }
     }
 
-    fn flaw(&self, manifest: &Value) -> Option<&'static str> {
+    fn find_error(&self, manifest: &Value) -> Option<&'static str> {
         if !manifest.is_object() {
             Some("is not an object")
         } else if self.kind.version.is_empty() {
@@ -94,20 +93,22 @@ impl Manifest {
         } else if self.kind.kind.is_empty() {
             Some("has no kind")
         } else if self.name.is_empty() {
-            Some("has no name in its metadata")
-        } else if !is_segment(&self.name) || (!self.namespace.is_empty() && !is_segment(&self.namespace)) {
-            Some("has a name or namespace that no object can have")
-        } else if !(is_segment(&self.kind.version)
-            && (self.kind.group.is_empty() || is_segment(&self.kind.group)))
+            Some("has no metadata.name")
+        } else if !is_path_segment(&self.name)
+            || (!self.namespace.is_empty() && !is_path_segment(&self.namespace))
         {
-            Some("has an apiVersion that is none")
+            Some("has an invalid metadata.name or metadata.namespace")
+        } else if !(is_path_segment(&self.kind.version)
+            && (self.kind.group.is_empty() || is_path_segment(&self.kind.group)))
+        {
+            Some("has an invalid apiVersion: must be <version> or <group>/<version>")
         } else {
             None
         }
     }
 
-    /// How the object is named in the status of the work.
-    pub(crate) fn meta(&self, served: Option<&Served>) -> ManifestResourceMeta {
+    /// The identification of the object in the status of the ManifestWork.
+    pub(crate) fn resource_meta(&self, served: Option<&ServedKind>) -> ManifestResourceMeta {
         ManifestResourceMeta {
             ordinal: i32::try_from(self.ordinal).unwrap_or(i32::MAX),
             group: self.kind.group.clone(),
@@ -119,10 +120,10 @@ impl Manifest {
         }
     }
 
-    /// The object, where its kind is served; or why there cannot be one.
-    pub(crate) fn object(&self, served: &Served) -> Result<ObjectId, String> {
+    /// The object that the manifest describes, or why it does not describe one.
+    pub(crate) fn object_id(&self, served: &ServedKind) -> Result<ObjectId, String> {
         if served.namespaced && self.namespace.is_empty() {
-            return Err(format!("{} {} needs a namespace, and names none", self.kind.kind, self.name));
+            return Err(format!("metadata.namespace is missing; {} is a namespaced kind", self.kind.kind));
         }
         Ok(ObjectId {
             group: self.kind.group.clone(),
@@ -133,16 +134,17 @@ impl Manifest {
     }
 }
 
-/// Whether a text can be one part of a path, so that no manifest leads a request astray.
-fn is_segment(text: &str) -> bool {
+/// Whether a text can be one segment of a request path, so that no manifest can change the path in another way.
+fn is_path_segment(text: &str) -> bool {
     text.len() <= 253
         && text != "."
         && text != ".."
         && !text.contains(|c: char| matches!(c, '/' | '%' | '?' | '#') || c.is_control() || c.is_whitespace())
 }
 
-/// What is sent: the manifest without what only the server writes, and with its owners.
-pub(crate) fn body(manifest: &Value, served: &Served, owners: Vec<Value>) -> Value {
+/// The body of an apply or create request: the manifest with these owner references, without the fields that the API
+/// server sets.
+pub(crate) fn request_body(manifest: &Value, served: &ServedKind, owners: Vec<Value>) -> Value {
     let mut body = manifest.as_object().cloned().unwrap_or_default();
     if served.has_status {
         body.remove("status");
@@ -151,7 +153,7 @@ pub(crate) fn body(manifest: &Value, served: &Served, owners: Vec<Value>) -> Val
         Some(Value::Object(metadata)) => metadata,
         _ => Map::new(),
     };
-    for field in OF_THE_SERVER {
+    for field in SERVER_SET_METADATA {
         metadata.remove(field);
     }
     metadata.remove("uid");
@@ -167,8 +169,8 @@ pub(crate) fn body(manifest: &Value, served: &Served, owners: Vec<Value>) -> Val
     Value::Object(body)
 }
 
-/// An object in a few words.
-pub(crate) fn described(kind: &str, namespace: &str, name: &str) -> String {
+/// An object in a message: `<kind> <name>` or `<kind> <namespace>/<name>`.
+pub(crate) fn describe_object(kind: &str, namespace: &str, name: &str) -> String {
     if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
 
@@ -178,63 +180,63 @@ mod tests {
 
     use super::*;
 
-    fn served(namespaced: bool, has_status: bool) -> Served {
+    fn served(namespaced: bool, has_status: bool) -> ServedKind {
         let name = KindName { group: "apps".into(), version: "v1".into(), kind: "Deployment".into() };
-        Served { name, plural: "deployments".into(), namespaced, has_status }
+        ServedKind { name, plural: "deployments".into(), namespaced, has_status }
     }
 
     #[test]
-    fn a_manifest_that_names_no_object_says_why() {
+    fn invalid_manifest_has_an_error_message() {
         let rows = [
             (json!(7), "is not an object"),
             (json!({"kind": "ConfigMap", "metadata": {"name": "a"}}), "has no apiVersion"),
             (json!({"apiVersion": "v1", "metadata": {"name": "a"}}), "has no kind"),
-            (json!({"apiVersion": "v1", "kind": "ConfigMap"}), "has no name in its metadata"),
+            (json!({"apiVersion": "v1", "kind": "ConfigMap"}), "has no metadata.name"),
             (
                 json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}),
-                "has no name in its metadata",
+                "has no metadata.name",
             ),
             (
                 json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "../secrets/x"}}),
-                "has a name or namespace that no object can have",
+                "has an invalid metadata.name or metadata.namespace",
             ),
             (
                 json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b?c"}}),
-                "has a name or namespace that no object can have",
+                "has an invalid metadata.name or metadata.namespace",
             ),
             (
                 json!({"apiVersion": "a/b/c", "kind": "ConfigMap", "metadata": {"name": "a"}}),
-                "has an apiVersion that is none",
+                "has an invalid apiVersion: must be <version> or <group>/<version>",
             ),
         ];
-        for (manifest, flaw) in rows {
-            let flawed = Manifest::read(3, &manifest).unwrap_err();
-            assert_eq!(flawed.words, format!("manifest 3 of the work {flaw}"), "{manifest}");
-            assert_eq!(flawed.meta.ordinal, 3);
+        for (manifest, error) in rows {
+            let invalid = Manifest::parse(3, &manifest).unwrap_err();
+            assert_eq!(invalid.message, format!("manifest 3 of the ManifestWork {error}"), "{manifest}");
+            assert_eq!(invalid.meta.ordinal, 3);
         }
     }
 
     #[test]
-    fn an_object_is_named_by_group_resource_namespace_and_name() {
+    fn object_id_has_a_namespace_only_for_namespaced_kinds() {
         let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "n"}});
-        let read = Manifest::read(0, &manifest).unwrap();
+        let parsed = Manifest::parse(0, &manifest).unwrap();
         let id = |namespace: &str| ObjectId {
             group: "apps".into(),
             resource: "deployments".into(),
             namespace: namespace.into(),
             name: "a".into(),
         };
-        assert_eq!(read.object(&served(true, true)), Ok(id("n")));
-        assert_eq!(read.object(&served(false, true)), Ok(id("")));
-        let nowhere = Manifest { namespace: String::new(), ..read };
+        assert_eq!(parsed.object_id(&served(true, true)), Ok(id("n")));
+        assert_eq!(parsed.object_id(&served(false, true)), Ok(id("")));
+        let without_namespace = Manifest { namespace: String::new(), ..parsed };
         assert_eq!(
-            nowhere.object(&served(true, true)),
-            Err("Deployment a needs a namespace, and names none".into())
+            without_namespace.object_id(&served(true, true)),
+            Err("metadata.namespace is missing; Deployment is a namespaced kind".into())
         );
     }
 
     #[test]
-    fn what_only_the_server_writes_is_not_sent() {
+    fn fields_that_the_server_sets_are_not_sent() {
         let manifest = json!({
             "apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1}, "status": {"replicas": 9},
             "metadata": {"name": "a", "namespace": "n", "labels": {"x": "y"}, "uid": "u", "resourceVersion": "1",
@@ -244,10 +246,10 @@ mod tests {
         let owned =
             json!({"name": "a", "namespace": "n", "labels": {"x": "y"}, "ownerReferences": [{"uid": "o"}]});
         let sent = |metadata: &Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1}, "metadata": metadata});
-        assert_eq!(body(&manifest, &served(true, true), vec![]), sent(&plain));
-        assert_eq!(body(&manifest, &served(true, true), vec![json!({"uid": "o"})]), sent(&owned));
-        let with_status = body(&manifest, &served(true, false), vec![]);
-        assert_eq!(with_status["status"], json!({"replicas": 9}), "a kind without a status of its own");
-        assert_eq!(body(&manifest, &served(false, true), vec![])["metadata"].get("namespace"), None);
+        assert_eq!(request_body(&manifest, &served(true, true), vec![]), sent(&plain));
+        assert_eq!(request_body(&manifest, &served(true, true), vec![json!({"uid": "o"})]), sent(&owned));
+        let with_status = request_body(&manifest, &served(true, false), vec![]);
+        assert_eq!(with_status["status"], json!({"replicas": 9}), "a kind without the subresource status");
+        assert_eq!(request_body(&manifest, &served(false, true), vec![])["metadata"].get("namespace"), None);
     }
 }

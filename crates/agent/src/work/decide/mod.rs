@@ -1,12 +1,13 @@
-//! What is to be done for a work, and what is to be said of it. All of it is pure.
+//! The decisions of the work agent: which objects to write or delete, what to record, and what to report. All of it is
+//! pure.
 
+pub(super) mod action;
+pub(super) mod applied_resources;
+pub(super) mod deletion;
+pub(super) mod drift;
 pub(super) mod feedback;
 pub(super) mod manifest;
+pub(super) mod object_options;
 pub(super) mod order;
 pub(super) mod owners;
-pub(super) mod record;
-pub(super) mod removal;
-pub(super) mod report;
-pub(super) mod rules;
-pub(super) mod settled;
-pub(super) mod step;
+pub(super) mod status;

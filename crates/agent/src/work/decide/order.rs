@@ -1,70 +1,70 @@
-//! The order in which objects are made: what others need comes first. They are taken away the other way round.
+//! The order in which objects are applied: objects that others need come first. They are deleted in the reverse order.
 
-/// Kinds by what they are needed for: group, plural, rank.
-const RANKS: [(&str, &str, Rank); 35] = [
-    ("scheduling.k8s.io", "priorityclasses", Rank::Ground),
-    ("", "namespaces", Rank::Ground),
-    ("apiextensions.k8s.io", "customresourcedefinitions", Rank::Ground),
-    ("storage.k8s.io", "storageclasses", Rank::Ground),
-    ("", "persistentvolumes", Rank::Ground),
-    ("rbac.authorization.k8s.io", "clusterroles", Rank::Rights),
-    ("rbac.authorization.k8s.io", "clusterrolebindings", Rank::Rights),
-    ("rbac.authorization.k8s.io", "roles", Rank::Rights),
-    ("rbac.authorization.k8s.io", "rolebindings", Rank::Rights),
-    ("networking.k8s.io", "networkpolicies", Rank::Limits),
-    ("", "resourcequotas", Rank::Limits),
-    ("", "limitranges", Rank::Limits),
-    ("policy", "poddisruptionbudgets", Rank::Limits),
-    ("", "serviceaccounts", Rank::Limits),
-    ("", "secrets", Rank::Data),
-    ("", "configmaps", Rank::Data),
-    ("", "persistentvolumeclaims", Rank::Data),
-    ("", "services", Rank::Services),
-    ("apps", "daemonsets", Rank::Workloads),
-    ("apps", "deployments", Rank::Workloads),
-    ("apps", "replicasets", Rank::Workloads),
-    ("apps", "statefulsets", Rank::Workloads),
-    ("", "pods", Rank::Workloads),
-    ("", "replicationcontrollers", Rank::Workloads),
-    ("batch", "jobs", Rank::Workloads),
-    ("batch", "cronjobs", Rank::Workloads),
-    ("networking.k8s.io", "ingresses", Rank::Workloads),
-    ("autoscaling", "horizontalpodautoscalers", Rank::Workloads),
-    ("apiregistration.k8s.io", "apiservices", Rank::Hooks),
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", Rank::Hooks),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", Rank::Hooks),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies", Rank::Hooks),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings", Rank::Hooks),
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicies", Rank::Hooks),
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", Rank::Hooks),
+/// Group, plural and stage of kinds. All other kinds are in the last stage.
+const STAGES: [(&str, &str, ApplyStage); 35] = [
+    ("scheduling.k8s.io", "priorityclasses", ApplyStage::Prerequisites),
+    ("", "namespaces", ApplyStage::Prerequisites),
+    ("apiextensions.k8s.io", "customresourcedefinitions", ApplyStage::Prerequisites),
+    ("storage.k8s.io", "storageclasses", ApplyStage::Prerequisites),
+    ("", "persistentvolumes", ApplyStage::Prerequisites),
+    ("rbac.authorization.k8s.io", "clusterroles", ApplyStage::Rbac),
+    ("rbac.authorization.k8s.io", "clusterrolebindings", ApplyStage::Rbac),
+    ("rbac.authorization.k8s.io", "roles", ApplyStage::Rbac),
+    ("rbac.authorization.k8s.io", "rolebindings", ApplyStage::Rbac),
+    ("networking.k8s.io", "networkpolicies", ApplyStage::Limits),
+    ("", "resourcequotas", ApplyStage::Limits),
+    ("", "limitranges", ApplyStage::Limits),
+    ("policy", "poddisruptionbudgets", ApplyStage::Limits),
+    ("", "serviceaccounts", ApplyStage::Limits),
+    ("", "secrets", ApplyStage::Data),
+    ("", "configmaps", ApplyStage::Data),
+    ("", "persistentvolumeclaims", ApplyStage::Data),
+    ("", "services", ApplyStage::Services),
+    ("apps", "daemonsets", ApplyStage::Workloads),
+    ("apps", "deployments", ApplyStage::Workloads),
+    ("apps", "replicasets", ApplyStage::Workloads),
+    ("apps", "statefulsets", ApplyStage::Workloads),
+    ("", "pods", ApplyStage::Workloads),
+    ("", "replicationcontrollers", ApplyStage::Workloads),
+    ("batch", "jobs", ApplyStage::Workloads),
+    ("batch", "cronjobs", ApplyStage::Workloads),
+    ("networking.k8s.io", "ingresses", ApplyStage::Workloads),
+    ("autoscaling", "horizontalpodautoscalers", ApplyStage::Workloads),
+    ("apiregistration.k8s.io", "apiservices", ApplyStage::AdmissionAndApis),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", ApplyStage::AdmissionAndApis),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", ApplyStage::AdmissionAndApis),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies", ApplyStage::AdmissionAndApis),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings", ApplyStage::AdmissionAndApis),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies", ApplyStage::AdmissionAndApis),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", ApplyStage::AdmissionAndApis),
 ];
 
-/// When an object is made: the least first.
+/// When an object is applied: the lowest stage first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rank {
-    /// What everything else is in or is of.
-    Ground,
-    /// Who may do what.
-    Rights,
-    /// What bounds workloads, and what they run as.
+pub(crate) enum ApplyStage {
+    /// Namespaces, CRDs and other objects that most objects depend on.
+    Prerequisites,
+    /// RBAC objects.
+    Rbac,
+    /// Objects that restrict workloads, and the ServiceAccounts they run as.
     Limits,
-    /// What workloads read.
+    /// Objects that workloads read or mount.
     Data,
-    /// How workloads are reached.
+    /// Services, by which clients reach workloads.
     Services,
-    /// What runs.
+    /// Workloads, and the objects that scale or expose them.
     Workloads,
-    /// What steps in when others write; last, as workloads answer for it.
-    Hooks,
-    /// All else: objects of custom kinds need their kind, and mostly what serves it.
-    Others,
+    /// Webhooks, admission policies and APIServices. They come after the workloads that serve them.
+    AdmissionAndApis,
+    /// All other kinds. Custom resources need their CRD, and usually the workloads that implement it.
+    Other,
 }
 
-impl Rank {
-    /// Of a kind, by its group and plural.
+impl ApplyStage {
+    /// The stage of a kind, by its group and plural.
     pub(crate) fn of(group: &str, resource: &str) -> Self {
-        let row = RANKS.iter().find(|(of_group, plural, _)| *of_group == group && *plural == resource);
-        row.map_or(Self::Others, |(_, _, rank)| *rank)
+        let row = STAGES.iter().find(|(of_group, plural, _)| *of_group == group && *plural == resource);
+        row.map_or(Self::Other, |(_, _, stage)| *stage)
     }
 }
 
@@ -75,39 +75,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_needed_comes_first() {
+    fn objects_that_others_need_come_first() {
         let rows = [
-            ("", "namespaces", Rank::Ground),
-            ("apiextensions.k8s.io", "customresourcedefinitions", Rank::Ground),
-            ("rbac.authorization.k8s.io", "rolebindings", Rank::Rights),
-            ("", "serviceaccounts", Rank::Limits),
-            ("", "secrets", Rank::Data),
-            ("", "services", Rank::Services),
-            ("apps", "deployments", Rank::Workloads),
-            ("admissionregistration.k8s.io", "validatingwebhookconfigurations", Rank::Hooks),
-            ("example.com", "widgets", Rank::Others),
-            ("example.com", "deployments", Rank::Others),
-            ("serving.knative.dev", "services", Rank::Others),
+            ("", "namespaces", ApplyStage::Prerequisites),
+            ("apiextensions.k8s.io", "customresourcedefinitions", ApplyStage::Prerequisites),
+            ("rbac.authorization.k8s.io", "rolebindings", ApplyStage::Rbac),
+            ("", "serviceaccounts", ApplyStage::Limits),
+            ("", "secrets", ApplyStage::Data),
+            ("", "services", ApplyStage::Services),
+            ("apps", "deployments", ApplyStage::Workloads),
+            ("admissionregistration.k8s.io", "validatingwebhookconfigurations", ApplyStage::AdmissionAndApis),
+            ("example.com", "widgets", ApplyStage::Other),
+            ("example.com", "deployments", ApplyStage::Other),
+            ("serving.knative.dev", "services", ApplyStage::Other),
         ];
-        for (group, resource, rank) in rows {
-            assert_eq!(Rank::of(group, resource), rank, "{resource}.{group}");
+        for (group, resource, stage) in rows {
+            assert_eq!(ApplyStage::of(group, resource), stage, "{resource}.{group}");
         }
-        let ranks = [
-            Rank::Ground,
-            Rank::Rights,
-            Rank::Limits,
-            Rank::Data,
-            Rank::Services,
-            Rank::Workloads,
-            Rank::Hooks,
-            Rank::Others,
+        let stages = [
+            ApplyStage::Prerequisites,
+            ApplyStage::Rbac,
+            ApplyStage::Limits,
+            ApplyStage::Data,
+            ApplyStage::Services,
+            ApplyStage::Workloads,
+            ApplyStage::AdmissionAndApis,
+            ApplyStage::Other,
         ];
-        assert!(ranks.is_sorted());
+        assert!(stages.is_sorted());
     }
 
     #[test]
-    fn no_kind_has_two_ranks() {
-        let kinds: HashSet<_> = RANKS.iter().map(|(group, plural, _)| (group, plural)).collect();
-        assert_eq!(kinds.len(), RANKS.len());
+    fn no_kind_has_two_stages() {
+        let kinds: HashSet<_> = STAGES.iter().map(|(group, plural, _)| (group, plural)).collect();
+        assert_eq!(kinds.len(), STAGES.len());
     }
 }

@@ -1,16 +1,17 @@
-//! Whom an object belongs to. An object that a work made has the work's AppliedManifestWork as an owner, among others:
-//! two works may have made it, and it goes with the last.
+//! Owner references of applied objects. An object that was created for a ManifestWork has the AppliedManifestWork as
+//! one of its owners. If two ManifestWorks list the same object, it has two such owners, and it is deleted with the
+//! last of them.
 
 use serde_json::{Value, json};
 
 use super::manifest::ObjectId;
-use super::rules::Fate;
+use super::object_options::DeletionPolicy;
 
 const API_VERSION: &str = "work.open-cluster-management.io/v1";
-const GROUP: &str = "work.open-cluster-management.io/";
+const GROUP_PREFIX: &str = "work.open-cluster-management.io/";
 const KIND: &str = "AppliedManifestWork";
 
-/// The AppliedManifestWork of a work.
+/// An AppliedManifestWork as owner of objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
     pub(crate) name: String,
@@ -22,64 +23,79 @@ impl Owner {
         json!({"apiVersion": API_VERSION, "kind": KIND, "name": self.name, "uid": self.uid})
     }
 
-    /// Whether an object belongs to it.
-    pub(crate) fn owns(&self, object: &Value) -> bool {
-        references(object).iter().any(|reference| text(reference, "uid") == self.uid)
+    pub(crate) fn is_owner_of(&self, object: &Value) -> bool {
+        references(object).iter().any(|reference| string_field(reference, "uid") == self.uid)
     }
 
-    /// Whether an object belongs to another work as well, or only to that.
-    pub(crate) fn shares(&self, object: &Value) -> bool {
-        references(object).iter().any(|reference| self.is_another(reference))
+    /// Whether an AppliedManifestWork of another ManifestWork owns the object too, or alone.
+    pub(crate) fn has_other_work_in(&self, object: &Value) -> bool {
+        references(object).iter().any(|reference| self.is_other_work(reference))
     }
 
-    /// One of the same name is this one, from before it was made anew.
-    fn is_another(&self, reference: &Value) -> bool {
-        is_work(reference) && text(reference, "uid") != self.uid && text(reference, "name") != self.name
+    /// Whether an owner reference is to an AppliedManifestWork of another ManifestWork. One of the same name with
+    /// another uid is this one, before it was deleted and created again.
+    fn is_other_work(&self, reference: &Value) -> bool {
+        is_applied_work(reference)
+            && string_field(reference, "uid") != self.uid
+            && string_field(reference, "name") != self.name
     }
 
-    /// The owners to apply an object with: those that its manifest names, other works that have it, and this one unless
-    /// the object is to outlive its work. Other works are named too, as what one apply leaves out is taken from them.
-    pub(crate) fn applied(&self, manifest: &Value, live: Option<&Value>, fate: Fate) -> Vec<Value> {
+    /// The owner references to apply an object with: those of its manifest, those of other ManifestWorks, and this one
+    /// unless the object is orphaned. Those of other ManifestWorks are included, because server-side apply removes what
+    /// the same field manager applied before and now omits.
+    pub(crate) fn owners_to_apply(
+        &self,
+        manifest: &Value,
+        live: Option<&Value>,
+        policy: DeletionPolicy,
+    ) -> Vec<Value> {
         let mut owners: Vec<Value> = references(manifest).to_vec();
-        let others = live.map(references).unwrap_or_default();
-        owners.extend(others.iter().filter(|reference| self.is_another(reference)).cloned());
-        owners.retain(|reference| text(reference, "uid") != self.uid);
-        if fate == Fate::Goes {
+        let existing = live.map(references).unwrap_or_default();
+        owners.extend(existing.iter().filter(|reference| self.is_other_work(reference)).cloned());
+        owners.retain(|reference| string_field(reference, "uid") != self.uid);
+        if policy == DeletionPolicy::Delete {
             owners.push(self.reference());
         }
         let mut seen = std::collections::HashSet::new();
-        owners.retain(|reference| seen.insert(text(reference, "uid").to_owned()));
+        owners.retain(|reference| seen.insert(string_field(reference, "uid").to_owned()));
         owners
     }
 
-    /// The owners of an object that is otherwise left alone: as they are, with or without this one.
-    pub(crate) fn kept(&self, live: &Value, fate: Fate) -> Vec<Value> {
-        let mut owners = self.released(live);
-        if fate == Fate::Goes {
+    /// The owner references of an object that is not applied otherwise: the existing ones, with this one unless the
+    /// object is orphaned.
+    pub(crate) fn owners_to_set(&self, live: &Value, policy: DeletionPolicy) -> Vec<Value> {
+        let mut owners = self.remaining_owners(live);
+        if policy == DeletionPolicy::Delete {
             owners.push(self.reference());
         }
         owners
     }
 
-    /// The owners of an object without this one.
-    pub(crate) fn released(&self, live: &Value) -> Vec<Value> {
+    /// The owner references of an object without this one.
+    pub(crate) fn remaining_owners(&self, live: &Value) -> Vec<Value> {
         let others = references(live).iter();
-        others.filter(|reference| text(reference, "uid") != self.uid).cloned().collect()
+        others.filter(|reference| string_field(reference, "uid") != self.uid).cloned().collect()
     }
 }
 
-/// What becomes of an object when its work is deleted, by what is there before it is written. A namespace that no work
-/// owns stays: to delete it would be to delete all that others have in it. The owner tells that, as what a work makes has
-/// it from its first moment on: a namespace without one was there before, or was let go. Only one that somebody makes
-/// between this look and the write, which is the next thing to happen, is taken for ours.
-pub(crate) fn fate_of(id: &ObjectId, live: Option<&Value>, asked: Fate) -> Fate {
+/// The deletion policy of an object, from its state before it is written.
+///
+/// A namespace that no AppliedManifestWork owns is kept, because to delete it would delete everything that others have
+/// in it. A namespace that the agent creates has its owner from its creation on; one without existed before, or was
+/// orphaned. If somebody creates the namespace between this read and the write that follows, it counts as created by
+/// the agent.
+pub(crate) fn effective_deletion_policy(
+    id: &ObjectId,
+    live: Option<&Value>,
+    requested: DeletionPolicy,
+) -> DeletionPolicy {
     let is_namespace = id.group.is_empty() && id.resource == "namespaces";
-    let is_foreign = live.is_some_and(|live| !references(live).iter().any(is_work));
-    if is_namespace && is_foreign { Fate::Stays } else { asked }
+    let existed_before = live.is_some_and(|live| !references(live).iter().any(is_applied_work));
+    if is_namespace && existed_before { DeletionPolicy::Orphan } else { requested }
 }
 
-fn is_work(reference: &Value) -> bool {
-    text(reference, "apiVersion").starts_with(GROUP) && text(reference, "kind") == KIND
+fn is_applied_work(reference: &Value) -> bool {
+    string_field(reference, "apiVersion").starts_with(GROUP_PREFIX) && string_field(reference, "kind") == KIND
 }
 
 fn references(object: &Value) -> &[Value] {
@@ -87,8 +103,8 @@ fn references(object: &Value) -> &[Value] {
     found.map(Vec::as_slice).unwrap_or_default()
 }
 
-fn text<'v>(value: &'v Value, member: &str) -> &'v str {
-    value.get(member).and_then(Value::as_str).unwrap_or_default()
+fn string_field<'v>(value: &'v Value, field: &str) -> &'v str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -112,58 +128,64 @@ mod tests {
     }
 
     #[test]
-    fn owners_that_are_applied() {
+    fn owner_references_to_apply() {
         let (ours, theirs, old) = (work("hub-us", "us"), work("hub-them", "them"), work("hub-us", "before"));
         let none: [Value; 0] = [];
-        type Row<'a> = (&'a str, &'a [Value], Option<&'a [Value]>, Fate, Vec<Value>);
+        type Row<'a> = (&'a str, &'a [Value], Option<&'a [Value]>, DeletionPolicy, Vec<Value>);
         let rows: [Row<'_>; 8] = [
-            ("a new object is ours", &none, None, Fate::Goes, vec![ours.clone()]),
-            ("one that stays is nobody's", &none, None, Fate::Stays, vec![]),
+            ("a new object gets this owner", &none, None, DeletionPolicy::Delete, vec![ours.clone()]),
+            ("an orphaned object gets no owner", &none, None, DeletionPolicy::Orphan, vec![]),
             (
-                "another work keeps its share",
+                "the owner of another ManifestWork is kept",
                 &none,
                 Some(std::slice::from_ref(&theirs)),
-                Fate::Goes,
+                DeletionPolicy::Delete,
                 vec![theirs.clone(), ours.clone()],
             ),
             (
-                "also in one that stays",
+                "also if the object is orphaned",
                 &none,
                 Some(&[theirs.clone(), ours.clone()]),
-                Fate::Stays,
+                DeletionPolicy::Orphan,
                 vec![theirs.clone()],
             ),
-            ("what we were before is gone", &none, Some(&[old]), Fate::Goes, vec![ours.clone()]),
             (
-                "owners that are no works are not ours to apply",
+                "an owner of the same name with an old uid is removed",
                 &none,
-                Some(&[deployment()]),
-                Fate::Goes,
+                Some(&[old]),
+                DeletionPolicy::Delete,
                 vec![ours.clone()],
             ),
             (
-                "unless the manifest names them",
+                "owners of other kinds are not applied",
+                &none,
+                Some(&[deployment()]),
+                DeletionPolicy::Delete,
+                vec![ours.clone()],
+            ),
+            (
+                "unless the manifest lists them",
                 &[deployment()],
                 Some(&[deployment()]),
-                Fate::Goes,
+                DeletionPolicy::Delete,
                 vec![deployment(), ours.clone()],
             ),
             (
-                "nobody twice",
+                "no owner is listed twice",
                 std::slice::from_ref(&theirs),
                 Some(&[theirs.clone(), ours.clone()]),
-                Fate::Goes,
+                DeletionPolicy::Delete,
                 vec![theirs.clone(), ours.clone()],
             ),
         ];
-        for (sentence, manifest, live, fate, wanted) in rows {
+        for (case, manifest, live, policy, wanted) in rows {
             let live = live.map(object);
-            assert_eq!(us().applied(&object(manifest), live.as_ref(), fate), wanted, "{sentence}");
+            assert_eq!(us().owners_to_apply(&object(manifest), live.as_ref(), policy), wanted, "{case}");
         }
     }
 
     #[test]
-    fn a_namespace_that_no_work_owns_outlives_the_work() {
+    fn namespace_that_existed_before_the_work_is_kept() {
         let id = |group: &str, resource: &str| ObjectId {
             group: group.into(),
             resource: resource.into(),
@@ -173,33 +195,81 @@ mod tests {
         let (namespace, role) = (id("", "namespaces"), id("rbac.authorization.k8s.io", "clusterroles"));
         let (ours, theirs, old) =
             ([work("hub-us", "us")], [work("hub-them", "them")], [work("hub-us", "before")]);
-        type Row<'a> = (&'a str, &'a ObjectId, Option<&'a [Value]>, Fate, Fate);
+        type Row<'a> = (&'a str, &'a ObjectId, Option<&'a [Value]>, DeletionPolicy, DeletionPolicy);
         let rows: [Row<'_>; 11] = [
-            ("one that is missing is made, and ours", &namespace, None, Fate::Goes, Fate::Goes),
-            ("one that was there is not, or no longer", &namespace, Some(&[]), Fate::Goes, Fate::Stays),
-            ("also where it is owned", &namespace, Some(&[deployment()]), Fate::Goes, Fate::Stays),
-            ("one that is ours stays ours", &namespace, Some(&ours), Fate::Goes, Fate::Goes),
-            ("one of another work is shared", &namespace, Some(&theirs), Fate::Goes, Fate::Goes),
-            ("one of our record before is ours", &namespace, Some(&old), Fate::Goes, Fate::Goes),
-            ("ours may be asked to stay", &namespace, Some(&ours), Fate::Stays, Fate::Stays),
-            ("also one that is missing", &namespace, None, Fate::Stays, Fate::Stays),
-            ("other kinds are taken over", &role, Some(&[]), Fate::Goes, Fate::Goes),
-            ("and stay where that is asked for", &role, Some(&[]), Fate::Stays, Fate::Stays),
             (
-                "a namespace of another group is another kind",
+                "a missing namespace is created, and deleted with the ManifestWork",
+                &namespace,
+                None,
+                DeletionPolicy::Delete,
+                DeletionPolicy::Delete,
+            ),
+            (
+                "a namespace that existed before is kept",
+                &namespace,
+                Some(&[]),
+                DeletionPolicy::Delete,
+                DeletionPolicy::Orphan,
+            ),
+            (
+                "also if an object of another kind owns it",
+                &namespace,
+                Some(&[deployment()]),
+                DeletionPolicy::Delete,
+                DeletionPolicy::Orphan,
+            ),
+            (
+                "a namespace that this ManifestWork owns is deleted",
+                &namespace,
+                Some(&ours),
+                DeletionPolicy::Delete,
+                DeletionPolicy::Delete,
+            ),
+            (
+                "a namespace of another ManifestWork is shared",
+                &namespace,
+                Some(&theirs),
+                DeletionPolicy::Delete,
+                DeletionPolicy::Delete,
+            ),
+            (
+                "a namespace whose owner was created again is deleted",
+                &namespace,
+                Some(&old),
+                DeletionPolicy::Delete,
+                DeletionPolicy::Delete,
+            ),
+            (
+                "an owned namespace can be orphaned",
+                &namespace,
+                Some(&ours),
+                DeletionPolicy::Orphan,
+                DeletionPolicy::Orphan,
+            ),
+            ("also a missing one", &namespace, None, DeletionPolicy::Orphan, DeletionPolicy::Orphan),
+            (
+                "existing objects of other kinds are deleted",
+                &role,
+                Some(&[]),
+                DeletionPolicy::Delete,
+                DeletionPolicy::Delete,
+            ),
+            ("and can be orphaned", &role, Some(&[]), DeletionPolicy::Orphan, DeletionPolicy::Orphan),
+            (
+                "the kind Namespace of another group is not special",
                 &id("example.com", "namespaces"),
                 Some(&[]),
-                Fate::Goes,
-                Fate::Goes,
+                DeletionPolicy::Delete,
+                DeletionPolicy::Delete,
             ),
         ];
-        for (sentence, id, live, asked, wanted) in rows {
-            assert_eq!(fate_of(id, live.map(object).as_ref(), asked), wanted, "{sentence}");
+        for (case, id, live, requested, wanted) in rows {
+            assert_eq!(effective_deletion_policy(id, live.map(object).as_ref(), requested), wanted, "{case}");
         }
     }
 
     #[test]
-    fn an_object_is_shared_when_another_work_has_it() {
+    fn object_is_shared_if_another_work_owns_it_too() {
         let (ours, theirs) = (work("hub-us", "us"), work("hub-them", "them"));
         let rows: [(&[Value], bool, bool); 5] = [
             (&[], false, false),
@@ -208,13 +278,17 @@ mod tests {
             (&[theirs.clone(), ours.clone()], true, true),
             (std::slice::from_ref(&theirs), false, true),
         ];
-        for (owners, owns, shares) in rows {
+        for (owners, is_owner, has_other) in rows {
             let object = object(owners);
-            assert_eq!((us().owns(&object), us().shares(&object)), (owns, shares), "{owners:?}");
+            assert_eq!(
+                (us().is_owner_of(&object), us().has_other_work_in(&object)),
+                (is_owner, has_other),
+                "{owners:?}"
+            );
         }
         let both = object(&[ours.clone(), theirs.clone(), deployment()]);
-        assert_eq!(us().released(&both), [theirs.clone(), deployment()]);
-        assert_eq!(us().kept(&both, Fate::Goes), [theirs, deployment(), ours]);
-        assert!(!us().owns(&json!({})));
+        assert_eq!(us().remaining_owners(&both), [theirs.clone(), deployment()]);
+        assert_eq!(us().owners_to_set(&both, DeletionPolicy::Delete), [theirs, deployment(), ours]);
+        assert!(!us().is_owner_of(&json!({})));
     }
 }

@@ -1,43 +1,44 @@
-//! Whether an object already is as an apply would make it: it has every value, and the fields that are owned by our name
-//! are exactly those that would be applied. Then nothing needs to be written. Where the server keeps a value in other
-//! words (`1000m` as `1`), the answer is no, and an apply that changes nothing is all it costs; the [`digest`] of what
-//! came of it is remembered, so that it is not tried again.
+//! Detects drift: whether an object already is as a server-side apply would make it. It is if it has every applied
+//! value, and our field manager owns exactly the applied fields. Then nothing is written.
+//!
+//! If the server stores a value in another form (`1000m` as `1`), the object seems to have drifted, and one apply that
+//! changes nothing is sent. The [`digest`] of its result is kept, so that it is not repeated.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
 
 use serde_json::{Map, Value};
 
-/// Whether `live` is what applying `wanted` by a name would make of it.
-pub(crate) fn is_settled(wanted: &Value, live: &Value, manager: &str) -> bool {
-    let Some(fields) = owned(wanted, live, manager) else { return false };
+/// Whether applying `wanted` as a field manager would not change `live`.
+pub(crate) fn is_up_to_date(wanted: &Value, live: &Value, field_manager: &str) -> bool {
+    let Some(fields) = managed_fields(wanted, live, field_manager) else { return false };
     let Some(wanted) = wanted.as_object() else { return false };
     let applied = wanted.iter().filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind"));
     let mut applied = applied.map(|(name, value)| (name.as_str(), value));
     applied.all(|(name, value)| {
         let (Some(live), Some(fields)) = (live.get(name), fields.get(&format!("f:{name}"))) else {
-            // Of an object that says nothing but its name, nothing is owned.
-            return name == "metadata" && is_name_alone(value);
+            // If the applied metadata has only a name, no field of it is owned.
+            return name == "metadata" && has_only_identity(value);
         };
         if name == "metadata" {
-            metadata_is_settled(value, live, fields)
+            metadata_matches(value, live, fields)
         } else {
-            matches(value, live, fields)
+            value_matches(value, live, fields)
         }
     }) && fields
         .keys()
         .all(|field| field == "." || field_name(field).is_some_and(|name| wanted.contains_key(name)))
 }
 
-fn metadata_is_settled(wanted: &Value, live: &Value, fields: &Value) -> bool {
+fn metadata_matches(wanted: &Value, live: &Value, fields: &Value) -> bool {
     let mut wanted = wanted.clone();
     if let Some(wanted) = wanted.as_object_mut() {
         wanted.retain(|name, _| !is_identity(name));
     }
-    matches(&wanted, live, fields)
+    value_matches(&wanted, live, fields)
 }
 
-fn is_name_alone(metadata: &Value) -> bool {
+fn has_only_identity(metadata: &Value) -> bool {
     metadata.as_object().is_some_and(|metadata| metadata.keys().all(|name| is_identity(name)))
 }
 
@@ -45,81 +46,86 @@ fn is_identity(name: &str) -> bool {
     matches!(name, "name" | "namespace")
 }
 
-/// The fields that the name has applied, in the version of what is wanted.
-fn owned<'v>(wanted: &Value, live: &'v Value, manager: &str) -> Option<&'v Map<String, Value>> {
-    let text = |entry: &'v Value, member: &str| entry.get(member).and_then(Value::as_str).unwrap_or_default();
+/// The fields that the field manager has applied, in the apiVersion of the wanted object.
+fn managed_fields<'v>(
+    wanted: &Value,
+    live: &'v Value,
+    field_manager: &str,
+) -> Option<&'v Map<String, Value>> {
+    let text = |entry: &'v Value, field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
     let entries = live.pointer("/metadata/managedFields")?.as_array()?;
     let entry = entries.iter().find(|entry| {
-        text(entry, "manager") == manager
+        text(entry, "manager") == field_manager
             && text(entry, "operation") == "Apply"
             && text(entry, "subresource").is_empty()
     })?;
-    let same_version = entry.get("apiVersion") == wanted.get("apiVersion");
-    same_version.then(|| entry.get("fieldsV1")?.as_object()).flatten()
+    let is_same_version = entry.get("apiVersion") == wanted.get("apiVersion");
+    is_same_version.then(|| entry.get("fieldsV1")?.as_object()).flatten()
 }
 
-/// Whether a live value is as wanted, where exactly these fields of it are owned.
-fn matches(wanted: &Value, live: &Value, fields: &Value) -> bool {
+/// Whether a live value is as wanted, and exactly the wanted fields of it are owned.
+fn value_matches(wanted: &Value, live: &Value, fields: &Value) -> bool {
     let Some(fields) = fields.as_object().filter(|fields| fields.keys().any(|field| field != ".")) else {
-        // Owned as a whole.
+        // The value is owned as a whole.
         return includes(wanted, live);
     };
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => {
-            let all_there = wanted.iter().all(|(name, value)| {
+            let has_all_values = wanted.iter().all(|(name, value)| {
                 let (live, fields) = (live.get(name), fields.get(&format!("f:{name}")));
                 match (live, fields) {
-                    (Some(live), Some(fields)) => matches(value, live, fields),
+                    (Some(live), Some(fields)) => value_matches(value, live, fields),
                     (live, None) => value.is_null() && live.is_none_or(Value::is_null),
                     (None, Some(_)) => value.is_null(),
                 }
             });
             let owned = fields.keys().filter(|field| *field != ".");
             let mut owned = owned.map(|field| field_name(field));
-            all_there && owned.all(|name| name.is_some_and(|name| wanted.contains_key(name)))
+            has_all_values && owned.all(|name| name.is_some_and(|name| wanted.contains_key(name)))
         }
         (Value::Array(wanted), Value::Array(live)) => list_matches(wanted, live, fields),
         _ => false,
     }
 }
 
-/// A list of which items are owned: by their keys, or by their values.
+/// Compares a list whose items are owned one by one: by their keys (`k:`) or by their values (`v:`).
 fn list_matches(wanted: &[Value], live: &[Value], fields: &Map<String, Value>) -> bool {
-    let mut claimed = 0_usize;
+    let mut owned_items = 0_usize;
     for (field, inner) in fields.iter().filter(|(field, _)| *field != ".") {
-        let found = if let Some(keys) = field.strip_prefix("k:").and_then(parsed) {
-            let item = wanted.iter().find(|item| agrees(&keys, item, Missing::Fits));
-            let of_live = live.iter().find(|item| agrees(&keys, item, Missing::Differs));
-            item.zip(of_live).is_some_and(|(item, of_live)| matches(item, of_live, inner))
-        } else if let Some(value) = field.strip_prefix("v:").and_then(parsed) {
+        let is_match = if let Some(keys) = field.strip_prefix("k:").and_then(parse_json) {
+            let wanted_item = wanted.iter().find(|item| has_keys(item, &keys, MissingKey::Matches));
+            let live_item = live.iter().find(|item| has_keys(item, &keys, MissingKey::Differs));
+            wanted_item.zip(live_item).is_some_and(|(wanted, live)| value_matches(wanted, live, inner))
+        } else if let Some(value) = field.strip_prefix("v:").and_then(parse_json) {
             wanted.contains(&value) && live.contains(&value)
         } else {
             false
         };
-        if !found {
+        if !is_match {
             return false;
         }
-        claimed += 1;
+        owned_items += 1;
     }
-    claimed == wanted.len()
+    owned_items == wanted.len()
 }
 
+/// How to compare a key that an item does not have.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
-    /// The server fills in a key that an item leaves out.
-    Fits,
+enum MissingKey {
+    /// It matches every value, because the server fills in a default.
+    Matches,
     Differs,
 }
 
-fn agrees(keys: &Value, item: &Value, missing: Missing) -> bool {
+fn has_keys(item: &Value, keys: &Value, missing: MissingKey) -> bool {
     let keys = keys.as_object().into_iter().flatten();
     keys.into_iter().all(|(name, key)| match item.get(name) {
-        Some(value) => same(value, key),
-        None => missing == Missing::Fits,
+        Some(value) => is_equal(value, key),
+        None => missing == MissingKey::Matches,
     })
 }
 
-/// Whether all that is wanted is in a live value; the server may have filled in more.
+/// Whether a live value includes everything that is wanted. It may have more, which the server has filled in.
 fn includes(wanted: &Value, live: &Value) -> bool {
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => {
@@ -131,11 +137,11 @@ fn includes(wanted: &Value, live: &Value) -> bool {
         (Value::Array(wanted), Value::Array(live)) => {
             wanted.len() == live.len() && wanted.iter().zip(live).all(|(wanted, live)| includes(wanted, live))
         }
-        (wanted, live) => same(wanted, live),
+        (wanted, live) => is_equal(wanted, live),
     }
 }
 
-fn same(one: &Value, other: &Value) -> bool {
+fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
         (one, other) => one == other,
@@ -146,38 +152,39 @@ fn field_name(field: &str) -> Option<&str> {
     field.strip_prefix("f:")
 }
 
-fn parsed(text: &str) -> Option<Value> {
+fn parse_json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok()
 }
 
-/// What of an object can be undone: all but its status, and what the server counts in its metadata.
+/// A hash of the parts of an object that an apply can revert: all but its status, and the metadata that the server
+/// counts.
 pub(crate) fn digest(live: &Value) -> u64 {
-    let mut sum = Sum(DefaultHasher::new());
+    let mut hasher = JsonHasher(DefaultHasher::new());
     for (name, value) in live.as_object().into_iter().flatten().filter(|(name, _)| *name != "status") {
         if name == "metadata" {
-            let counted = ["resourceVersion", "managedFields", "generation"];
-            let kept = value.as_object().into_iter().flatten();
-            for (name, value) in kept.filter(|(name, _)| !counted.contains(&name.as_str())) {
-                sum.add(name, value);
+            let ignored = ["resourceVersion", "managedFields", "generation"];
+            let metadata = value.as_object().into_iter().flatten();
+            for (name, value) in metadata.filter(|(name, _)| !ignored.contains(&name.as_str())) {
+                hasher.add(name, value);
             }
         } else {
-            sum.add(name, value);
+            hasher.add(name, value);
         }
     }
-    sum.0.finish()
+    hasher.0.finish()
 }
 
-struct Sum(DefaultHasher);
+struct JsonHasher(DefaultHasher);
 
-impl Sum {
+impl JsonHasher {
     fn add(&mut self, name: &str, value: &Value) {
         self.0.write(name.as_bytes());
-        // It is written to memory: it cannot fail.
+        // Writing to memory cannot fail.
         let _ = serde_json::to_writer(self, value);
     }
 }
 
-impl io::Write for &mut Sum {
+impl io::Write for &mut JsonHasher {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes);
         Ok(bytes.len())
@@ -240,74 +247,74 @@ mod tests {
     const CONTAINER: &str = "/spec/template/spec/containers/1";
 
     #[test]
-    fn an_object_with_all_values_and_just_our_fields_is_left_alone() {
-        assert!(is_settled(&wanted(), &live(), "work-agent"));
-        assert!(!is_settled(&wanted(), &live(), "work-agent-other"));
+    fn object_with_all_values_and_exactly_our_fields_is_up_to_date() {
+        assert!(is_up_to_date(&wanted(), &live(), "work-agent"));
+        assert!(!is_up_to_date(&wanted(), &live(), "work-agent-other"));
         let named = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}});
-        let made = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "managedFields": [
+        let created = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "managedFields": [
             {"manager": "work-agent", "operation": "Apply", "apiVersion": "v1", "fieldsV1": {}},
         ]}, "spec": {"finalizers": ["kubernetes"]}});
-        assert!(is_settled(&named, &made, "work-agent"), "an object that says nothing but its name");
+        assert!(is_up_to_date(&named, &created, "work-agent"), "a manifest with only a name");
     }
 
     #[test]
-    fn what_an_apply_would_change_is_noticed() {
+    fn drift_is_detected() {
         type Alter = fn(&mut Value, &mut Value);
         let rows: [(&str, Alter); 15] = [
             ("a value changed", |_, live| live["spec"]["replicas"] = json!(5)),
-            ("a label is gone", |_, live| live["metadata"]["labels"] = json!({"theirs": "yes"})),
+            ("a label was removed", |_, live| live["metadata"]["labels"] = json!({"theirs": "yes"})),
             ("an item changed", |_, live| live.pointer_mut(CONTAINER).unwrap()["image"] = json!("web:2")),
-            ("an item is gone", |_, live| {
+            ("an item was removed", |_, live| {
                 live["spec"]["template"]["spec"]["containers"] = json!([{"name": "sidecar"}]);
             }),
-            ("a list that is owned as a whole has more", |_, live| {
+            ("an atomic list has more items", |_, live| {
                 live.pointer_mut(CONTAINER).unwrap()["args"] = json!(["a", "b", "c"]);
             }),
-            ("or another order", |_, live| {
+            ("an atomic list has another order", |_, live| {
                 live.pointer_mut(CONTAINER).unwrap()["args"] = json!(["b", "a"]);
             }),
-            ("the owner is gone", |_, live| live["metadata"]["ownerReferences"] = json!([])),
-            ("a field is new", |wanted, live| {
+            ("the owner was removed", |_, live| live["metadata"]["ownerReferences"] = json!([])),
+            ("a field was added to the manifest", |wanted, live| {
                 wanted["spec"]["paused"] = json!(false);
                 live["spec"]["paused"] = json!(false);
             }),
-            ("a field is no longer wanted", |wanted, _| {
+            ("a field was removed from the manifest", |wanted, _| {
                 wanted["spec"].as_object_mut().unwrap().remove("replicas");
             }),
-            ("an item is no longer wanted", |wanted, _| {
+            ("an item was removed from the manifest", |wanted, _| {
                 wanted["spec"]["template"]["spec"]["containers"] = json!([]);
             }),
-            ("an item is new", |wanted, _| {
+            ("an item was added to the manifest", |wanted, _| {
                 wanted["spec"]["template"]["spec"]["containers"]
                     .as_array_mut()
                     .unwrap()
                     .push(json!({"name": "sidecar"}));
             }),
-            ("a section is no longer wanted", |wanted, _| {
+            ("a section was removed from the manifest", |wanted, _| {
                 wanted.as_object_mut().unwrap().remove("spec");
             }),
-            ("somebody took a field", |_, live| {
+            ("another field manager took over a field", |_, live| {
                 live.pointer_mut(OURS).unwrap()["fieldsV1"]["f:spec"]
                     .as_object_mut()
                     .unwrap()
                     .remove("f:replicas");
             }),
-            ("it was applied in another version", |_, live| {
+            ("the object was applied in another version", |_, live| {
                 live.pointer_mut(OURS).unwrap()["apiVersion"] = json!("apps/v1beta1");
             }),
-            ("nobody says who owns what", |_, live| {
+            ("the object has no managedFields", |_, live| {
                 live["metadata"].as_object_mut().unwrap().remove("managedFields");
             }),
         ];
-        for (sentence, alter) in rows {
+        for (case, alter) in rows {
             let (mut wanted, mut live) = (wanted(), live());
             alter(&mut wanted, &mut live);
-            assert!(!is_settled(&wanted, &live, "work-agent"), "{sentence}");
+            assert!(!is_up_to_date(&wanted, &live, "work-agent"), "{case}");
         }
     }
 
     #[test]
-    fn a_set_is_compared_by_its_values() {
+    fn set_is_compared_by_its_values() {
         let finalizers = |of: &[&str]| json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "finalizers": of}});
         let live = |of: &[&str], ours: &[&str]| {
             let fields: Map<String, Value> =
@@ -316,14 +323,14 @@ mod tests {
                 {"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:metadata": {"f:finalizers": fields}}},
             ]}})
         };
-        assert!(is_settled(&finalizers(&["a"]), &live(&["b", "a"], &["a"]), "m"));
-        assert!(!is_settled(&finalizers(&["a"]), &live(&["b"], &["a"]), "m"));
-        assert!(!is_settled(&finalizers(&["a", "b"]), &live(&["b", "a"], &["a"]), "m"));
-        assert!(!is_settled(&finalizers(&["a"]), &live(&["b", "a"], &["a", "b"]), "m"));
+        assert!(is_up_to_date(&finalizers(&["a"]), &live(&["b", "a"], &["a"]), "m"));
+        assert!(!is_up_to_date(&finalizers(&["a"]), &live(&["b"], &["a"]), "m"));
+        assert!(!is_up_to_date(&finalizers(&["a", "b"]), &live(&["b", "a"], &["a"]), "m"));
+        assert!(!is_up_to_date(&finalizers(&["a"]), &live(&["b", "a"], &["a", "b"]), "m"));
     }
 
     #[test]
-    fn a_digest_is_of_what_can_be_undone() {
+    fn digest_covers_only_what_an_apply_can_revert() {
         type Alter = fn(&mut Value);
         let same: [Alter; 4] = [
             |live| live["status"] = json!({"replicas": 1}),
@@ -348,7 +355,7 @@ mod tests {
         }
     }
 
-    /// What an apply of a value owns, where all maps are merged by their keys.
+    /// The fields that an apply of a value owns, if all maps are merged by their keys.
     fn fields_of(value: &Value) -> Value {
         let fields = value.as_object().into_iter().flatten();
         Value::Object(fields.map(|(name, value)| (format!("f:{name}"), fields_of(value))).collect())
@@ -392,24 +399,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_applied_is_settled_until_any_of_it_changes(
+        fn applied_object_is_up_to_date_until_any_value_changes(
             spec in documents(), extra in documents(), pick in any::<proptest::sample::Index>(),
         ) {
             let wanted = |spec: &Value| json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}, "spec": spec});
             let live = applied(&spec, &extra);
-            prop_assert!(is_settled(&wanted(&spec), &live, "m"));
+            prop_assert!(is_up_to_date(&wanted(&spec), &live, "m"));
             let all = leaves(&spec, "");
             let leaf = pick.get(&all);
             let mut drifted = live.clone();
             *drifted["spec"].pointer_mut(leaf).unwrap() = json!("another");
-            prop_assert!(!is_settled(&wanted(&spec), &drifted, "m"), "changed {leaf}");
+            prop_assert!(!is_up_to_date(&wanted(&spec), &drifted, "m"), "changed {leaf}");
             let mut less = spec.clone();
             let (parent, name) = leaf.rsplit_once('/').unwrap();
             less.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
-            prop_assert!(!is_settled(&wanted(&less), &live, "m"), "no longer wants {leaf}");
+            prop_assert!(!is_up_to_date(&wanted(&less), &live, "m"), "removed {leaf} from the manifest");
             let mut more = spec.clone();
             more.as_object_mut().unwrap().insert("new".into(), json!(1));
-            prop_assert!(!is_settled(&wanted(&more), &live, "m"));
+            prop_assert!(!is_up_to_date(&wanted(&more), &live, "m"));
         }
     }
 }

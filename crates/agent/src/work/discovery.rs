@@ -1,5 +1,5 @@
-//! Which kinds a cluster serves. What was found is remembered; what was not is asked for anew at every visit, as the
-//! definition of a kind may come with the very work that needs it.
+//! Finds out which kinds the cluster serves, by API discovery. Kinds that were found are cached; a kind that was not
+//! found is requested again in every reconcile, because its CRD may be part of the same ManifestWork.
 
 use std::collections::HashMap;
 
@@ -7,55 +7,56 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::Client;
 use parking_lot::Mutex;
 
-use super::decide::manifest::{KindName, Served};
+use super::decide::manifest::{KindName, ServedKind};
 
-/// The kinds of a cluster, as far as works name them.
-pub(crate) struct Kinds {
+/// A cache of the served kinds that ManifestWorks use.
+pub(crate) struct KindDiscovery {
     client: Client,
-    known: Mutex<HashMap<KindName, Served>>,
+    found: Mutex<HashMap<KindName, ServedKind>>,
 }
 
-/// What was asked for in one visit, so that a group that is not served is asked for once.
+/// The discovery responses of one pass over a ManifestWork, by apiVersion, so that each apiVersion is requested at most
+/// once per pass.
 #[derive(Default)]
-pub(crate) struct Lookups(HashMap<String, Vec<APIResource>>);
+pub(crate) struct DiscoveryResponses(HashMap<String, Vec<APIResource>>);
 
-impl Kinds {
+impl KindDiscovery {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, known: Mutex::default() }
+        Self { client, found: Mutex::default() }
     }
 
-    /// How a kind is served, if it is.
+    /// How the cluster serves a kind; nothing if it does not.
     pub(crate) async fn find(
         &self,
         kind: &KindName,
-        lookups: &mut Lookups,
-    ) -> Result<Option<Served>, kube::Error> {
-        if let Some(served) = self.known.lock().get(kind) {
+        responses: &mut DiscoveryResponses,
+    ) -> Result<Option<ServedKind>, kube::Error> {
+        if let Some(served) = self.found.lock().get(kind) {
             return Ok(Some(served.clone()));
         }
         let version = kind.api_version();
-        if !lookups.0.contains_key(&version) {
+        if !responses.0.contains_key(&version) {
             let listed = self.list(&kind.group, &version).await?;
-            lookups.0.insert(version.clone(), listed);
+            responses.0.insert(version.clone(), listed);
         }
-        let found = lookups.0.get(&version).and_then(|listed| served(kind, listed));
+        let found = responses.0.get(&version).and_then(|listed| find_in_list(kind, listed));
         if let Some(served) = &found {
-            self.known.lock().insert(kind.clone(), served.clone());
+            self.found.lock().insert(kind.clone(), served.clone());
         }
         Ok(found)
     }
 
-    /// Forgets a kind, as its definition may have changed.
-    pub(crate) fn doubt(&self, kind: &KindName) {
-        self.known.lock().remove(kind);
+    /// Removes a kind from the cache, because its CRD may have changed.
+    pub(crate) fn invalidate(&self, kind: &KindName) {
+        self.found.lock().remove(kind);
     }
 
-    /// The versions in which a group serves a resource, other than one.
+    /// The versions in which a group serves a resource, except one.
     pub(crate) async fn other_versions(
         &self,
         group: &str,
         resource: &str,
-        but: &str,
+        except: &str,
     ) -> Result<Vec<String>, kube::Error> {
         if group.is_empty() {
             return Ok(Vec::new());
@@ -64,7 +65,7 @@ impl Kinds {
         let found = groups.into_iter().find(|found| found.name == group);
         let versions = found.into_iter().flat_map(|found| found.versions);
         let mut served = Vec::new();
-        for version in versions.filter(|version| version.version != but) {
+        for version in versions.filter(|version| version.version != except) {
             let listed = self.list(group, &version.group_version).await?;
             if listed.iter().any(|listed| listed.name == resource) {
                 served.push(version.version);
@@ -87,10 +88,10 @@ impl Kinds {
     }
 }
 
-fn served(kind: &KindName, listed: &[APIResource]) -> Option<Served> {
+fn find_in_list(kind: &KindName, listed: &[APIResource]) -> Option<ServedKind> {
     let found = listed.iter().find(|listed| listed.kind == kind.kind && !listed.name.contains('/'))?;
     let status = format!("{}/status", found.name);
-    Some(Served {
+    Some(ServedKind {
         name: kind.clone(),
         plural: found.name.clone(),
         namespaced: found.namespaced,
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_is_found_by_its_name_and_not_by_its_subresources() {
+    fn kind_is_found_by_its_name_and_not_by_its_subresources() {
         let listed = |name: &str, kind: &str| APIResource {
             name: name.into(),
             kind: kind.into(),
@@ -117,7 +118,8 @@ mod tests {
             listed("widgets", "Widget"),
         ];
         let kind = |kind: &str| KindName { group: "apps".into(), version: "v1".into(), kind: kind.into() };
-        let found = |name: &str| served(&kind(name), &list).map(|found| (found.plural, found.has_status));
+        let found =
+            |name: &str| find_in_list(&kind(name), &list).map(|found| (found.plural, found.has_status));
         assert_eq!(found("Deployment"), Some(("deployments".into(), true)));
         assert_eq!(found("Widget"), Some(("widgets".into(), false)));
         assert_eq!(found("Scale"), None);

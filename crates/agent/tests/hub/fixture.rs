@@ -1,4 +1,4 @@
-//! A cluster of its own name on the hub, accepted, and a namespace of its own on the cluster.
+//! The fixture of a scenario: a namespace on the hub for a cluster of a unique name, and a namespace on the cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,37 +13,36 @@ pub(crate) const ADDONS: &str = "/apis/addon.open-cluster-management.io/v1alpha1
 pub(crate) const INSTANCES: &str = "/apis/addons.managed.openshift.io/v1alpha1";
 
 /// A hub and a cluster.
-pub(crate) struct Ground {
+pub(crate) struct TestClusters {
     pub(crate) hub: Cluster,
     pub(crate) spoke: Cluster,
 }
 
-pub(crate) struct Stage<'a> {
+pub(crate) struct Fixture<'a> {
     pub(crate) hub: &'a Cluster,
     pub(crate) spoke: &'a Cluster,
     pub(crate) cluster: String,
     pub(crate) namespace: String,
 }
 
-impl<'a> Stage<'a> {
-    pub(crate) async fn prepare(Ground { hub, spoke }: &'a Ground) -> Self {
+impl<'a> Fixture<'a> {
+    pub(crate) async fn prepare(TestClusters { hub, spoke }: &'a TestClusters) -> Self {
         use bellwether_api::Place;
-        let definitions = |without: Place| {
-            let all =
-                bellwether_api::crds().into_iter().filter(move |definition| definition.place != without);
-            all.map(|definition| serde_json::to_value(definition.crd).unwrap())
+        let crds = |without: Place| {
+            let all = bellwether_api::crds().into_iter().filter(move |crd| crd.place != without);
+            all.map(|crd| serde_json::to_value(crd.crd).unwrap())
         };
-        hub.install_definitions(definitions(Place::Spokes)).await;
-        spoke.install_definitions(definitions(Place::Hub)).await;
+        hub.install_definitions(crds(Place::Spokes)).await;
+        spoke.install_definitions(crds(Place::Hub)).await;
         let (cluster, namespace) = (hub.namespace().await, spoke.namespace().await);
         Self { hub, spoke, cluster, namespace }
     }
 
     pub(crate) fn agent(&self) -> Agent {
-        self.agent_by(self.hub.client())
+        self.agent_with(self.hub.client())
     }
 
-    pub(crate) fn agent_by(&self, hub: kube::Client) -> Agent {
+    pub(crate) fn agent_with(&self, hub: kube::Client) -> Agent {
         Agent {
             hub,
             cluster: self.cluster.parse().unwrap(),
@@ -53,15 +52,15 @@ impl<'a> Stage<'a> {
     }
 
     pub(crate) fn context(&self) -> Context {
-        Self::context_by(self.spoke.client())
+        Self::context_with(self.spoke.client())
     }
 
-    pub(crate) fn context_by(spoke: kube::Client) -> Context {
+    pub(crate) fn context_with(spoke: kube::Client) -> Context {
         Context { clock: Arc::new(SteadyClock::default()), ..Context::standalone(spoke) }
     }
 
-    /// The cluster joins.
-    pub(crate) async fn join(&self, spec: Value) {
+    /// Creates the ManagedCluster.
+    pub(crate) async fn create_cluster(&self, spec: Value) {
         let cluster = json!({
             "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
             "metadata": {"name": self.cluster}, "spec": spec,
@@ -81,16 +80,16 @@ impl<'a> Stage<'a> {
         format!("{ADDONS}/namespaces/{}/managedclusteraddons/{name}", self.cluster)
     }
 
-    /// An add-on comes to the cluster.
-    pub(crate) async fn install(&self, name: &str) {
+    /// Creates a ManagedClusterAddOn.
+    pub(crate) async fn create_addon(&self, name: &str) {
         let addon = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
             "metadata": {"name": name}});
         let path = format!("{ADDONS}/namespaces/{}/managedclusteraddons", self.cluster);
         self.hub.post(path, &addon).await.expect(201);
     }
 
-    /// An instance of an add-on, by its label.
-    pub(crate) async fn instance(&self, name: &str, addon: &str) {
+    /// Creates an AddonInstance with the label of an add-on.
+    pub(crate) async fn create_instance(&self, name: &str, addon: &str) {
         let instance = json!({
             "apiVersion": "addons.managed.openshift.io/v1alpha1", "kind": "AddonInstance",
             "metadata": {"name": name, "labels": {"open-cluster-management.io/addon-name": addon}},
@@ -104,26 +103,26 @@ impl<'a> Stage<'a> {
         format!("{INSTANCES}/namespaces/{}/addoninstances/{name}", self.namespace)
     }
 
-    /// What an instance says of its health, and when it beat.
-    pub(crate) async fn say(&self, name: &str, status: &str, reason: &str, second: u32) {
+    /// Writes the condition `Healthy` and the time of the last heartbeat of an instance.
+    pub(crate) async fn report_health(&self, name: &str, status: &str, reason: &str, second: u32) {
         let time = format!("2024-05-01T10:00:{second:02}Z");
         let healthy = json!({"type": "addons.managed.openshift.io/Healthy", "status": status, "reason": reason,
-            "message": format!("{reason} it is"), "lastTransitionTime": time});
+            "message": format!("message of {reason}"), "lastTransitionTime": time});
         let status = json!({"status": {"lastHeartbeatTime": time, "conditions": [healthy]}});
         self.spoke.merge(format!("{}/status", self.instance_path(name)), &status).await.expect(200);
     }
 
-    /// What the hub says of the heartbeats of an add-on, once that is something.
-    pub(crate) async fn until_told(&self, addon: &str, status: &str, reason: &str) -> Value {
-        self.until(&self.addon_path(addon), &format!("has Heartbeat={status}/{reason}"), |object| {
+    /// Waits until the condition `Heartbeat` of an add-on has this status and reason, and returns the condition.
+    pub(crate) async fn wait_for_heartbeat(&self, addon: &str, status: &str, reason: &str) -> Value {
+        self.wait_for(&self.addon_path(addon), &format!("has Heartbeat={status}/{reason}"), |object| {
             let held = condition(object, "Heartbeat");
             (held["status"] == status && held["reason"] == reason).then_some(held)
         })
         .await
     }
 
-    /// Something of an object on the hub, once it is there.
-    pub(crate) async fn until<T>(&self, path: &str, what: &str, find: impl Fn(&Value) -> Option<T>) -> T {
+    /// Waits until a function finds something in an object on the hub, and returns it.
+    pub(crate) async fn wait_for<T>(&self, path: &str, what: &str, find: impl Fn(&Value) -> Option<T>) -> T {
         eventually(&format!("{path} {what}"), || async {
             let answer = self.hub.get(path).await;
             if answer.status == 200 { find(&answer.json()) } else { None }
@@ -131,14 +130,14 @@ impl<'a> Stage<'a> {
         .await
     }
 
-    /// Lets time pass: on paused time as much as is asked for, else a little.
-    pub(crate) async fn pass(&self, seconds: u64) {
-        let time = if self.hub.is_kubernetes() { 1_500 } else { seconds * 1_000 };
-        tokio::time::sleep(Duration::from_millis(time)).await;
+    /// Advances paused time by some seconds. On real Kubernetes it waits only a moment.
+    pub(crate) async fn sleep(&self, seconds: u64) {
+        let millis = if self.hub.is_kubernetes() { 1_500 } else { seconds * 1_000 };
+        tokio::time::sleep(Duration::from_millis(millis)).await;
     }
 }
 
-pub(crate) fn condition(object: &Value, kind: &str) -> Value {
+pub(crate) fn condition(object: &Value, type_: &str) -> Value {
     let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
+    conditions.into_iter().find(|condition| condition["type"] == type_).unwrap_or_default()
 }
