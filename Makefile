@@ -14,8 +14,8 @@ deps: ## what the tests need: packages, real Kubernetes, etcd and Go clients bui
 test: deps ## every test, also against real Kubernetes
 	KUBEBUILDER_ASSETS="$$(tests/kube/build)" BELLWETHER_CRDS="$$(tests/kube/crds)" BELLWETHER_SCHEMATHESIS="$$(tests/schemathesis/install)" scripts/test
 
-lint: $(CARGO_DENY) ## formatting, clippy, and the licences and sources of dependencies
-	cargo fmt --check && cargo clippy --workspace --all-targets --all-features -- -D warnings && $(CARGO_DENY) check bans licenses sources
+lint: $(CARGO_DENY) ## formatting, retired words, clippy, and the licences and sources of dependencies
+	cargo fmt --check && scripts/retired-words && cargo clippy --workspace --all-targets --all-features -- -D warnings && $(CARGO_DENY) check bans licenses sources
 
 bench: ## the published figures, side by side with real Kubernetes
 	KUBEBUILDER_ASSETS="$$(tests/kube/build)" cargo run --release -- bench apiserver

@@ -4,6 +4,8 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition as KubernetesCondition, Time};
+use serde::Deserialize as _;
+use serde_json::Value;
 
 use crate::condition::{Condition, Desired, Status};
 use crate::names::{ConditionType, Reason};
@@ -68,6 +70,13 @@ pub fn upsert(
     outcome
 }
 
+/// The conditions in a list of JSON. An element that is not a condition is skipped and does not affect the others.
+pub fn parse_list(list: Option<&Value>) -> ConditionSet {
+    let elements = list.and_then(Value::as_array).into_iter().flatten();
+    let conditions = elements.filter_map(|element| Condition::deserialize(element).ok());
+    ConditionSet::from(conditions.collect::<Vec<_>>())
+}
+
 /// Removes the condition of a type.
 pub fn remove(conditions: &mut Vec<KubernetesCondition>, type_: &str) {
     conditions.retain(|condition| condition.type_ != type_);
@@ -108,5 +117,15 @@ mod tests {
         assert_eq!((outcome, same, first), (Outcome::Unchanged, one, other));
         remove(&mut conditions, "One");
         assert_eq!(conditions.len(), 1);
+    }
+
+    #[test]
+    fn malformed_element_of_a_list_does_not_affect_the_others() {
+        let list = serde_json::json!([7, {"status": "True"}, {"type": "One", "status": "True"}, {"type": 1}]);
+        let set = parse_list(Some(&list));
+        let types: Vec<String> = set.iter().map(|condition| condition.type_.to_string()).collect();
+        assert_eq!(types, ["One"]);
+        assert_eq!(parse_list(Some(&serde_json::json!("none"))), ConditionSet::default());
+        assert_eq!(parse_list(None), ConditionSet::default());
     }
 }

@@ -67,13 +67,13 @@ impl<K> DirtyKeys<K> {
         self.deadlines.push((key, None));
     }
 
-    /// Adds what another asked for.
+    /// Adds the requests of another.
     pub fn append(&mut self, mut other: Self) {
         self.changes.append(&mut other.changes);
         self.deadlines.append(&mut other.deadlines);
     }
 
-    /// Takes everything that was asked for, and leaves nothing.
+    /// Takes all requests and leaves none.
     #[must_use]
     pub fn take(&mut self) -> Self {
         std::mem::take(self)

@@ -25,7 +25,7 @@ impl Health {
         component
     }
 
-    /// Adds a component that is checked each time readiness is asked for.
+    /// Adds a component that is checked each time readiness is requested.
     pub fn add_check(&self, name: impl Into<String>, check: impl Fn() -> Option<String> + Send + 'static) {
         self.checks.lock().push((name.into(), Box::new(check)));
     }

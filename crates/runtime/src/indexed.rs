@@ -26,7 +26,7 @@ use crate::work_queue::{Lane, Outcome, WorkQueue};
 /// How many failures are logged as warnings in a minute. In an outage every key would have a line, again and again.
 const WARNINGS_PER_MINUTE: u32 = 20;
 
-/// Brings what a key stands for to where it should be, by an index that watches fill.
+/// Reconciles what a key stands for with its desired state, by an index that watches fill.
 ///
 /// `reconcile` decides by the index, reads what must be fresh, and writes what differs. It is called for every key when
 /// this process becomes leader, and must be idempotent.

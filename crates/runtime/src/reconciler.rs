@@ -55,7 +55,7 @@ pub enum Next {
     Backoff,
 }
 
-/// Brings the objects of a kind to where they should be.
+/// Reconciles the objects of a kind with their desired state.
 ///
 /// `reconcile` reads, decides and writes what differs. It is called for every object at the start, and must be idempotent.
 pub trait Reconciler: Send + Sync + 'static {

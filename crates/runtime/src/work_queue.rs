@@ -89,7 +89,7 @@ impl<K: Clone + Debug + Ord + Hash> WorkQueue<K> {
         }
     }
 
-    /// Applies what an index asked for, in its order.
+    /// Applies the requests of an index, in their order.
     pub(crate) fn apply(&mut self, dirty: DirtyKeys<K>) {
         for change in dirty.into_changes() {
             match change {

@@ -2,7 +2,7 @@
 
 use bellwether_api::cluster::vocabulary::{AVAILABLE, JOINED};
 use bellwether_api::cluster::{ClusterClaim, ManagedCluster, ManagedClusterStatus};
-use bellwether_conditions::{Condition, ConditionSet, ConditionType, Desired, Reason, Status, TransitionKey};
+use bellwether_conditions::{Condition, ConditionType, Desired, Reason, Status, TransitionKey, kubernetes};
 use jiff::Timestamp;
 use kube::Resource as _;
 use serde::Deserialize as _;
@@ -33,8 +33,7 @@ impl ClusterInfo {
 /// The object to apply to the status of the ManagedCluster; nothing if its status is current.
 pub(crate) fn status_to_apply(status: &Value, info: &ClusterInfo, now: Timestamp) -> Option<Value> {
     let current = ManagedClusterStatus::deserialize(status).unwrap_or_default();
-    let held = status.get("conditions").cloned().unwrap_or_default();
-    let mut conditions: ConditionSet = serde_json::from_value(held).unwrap_or_default();
+    let mut conditions = kubernetes::parse_list(status.get("conditions"));
     let ours = [
         (JOINED, "ManagedClusterJoined", "Managed cluster joined"),
         (AVAILABLE, "ManagedClusterAvailable", "Managed cluster is available"),

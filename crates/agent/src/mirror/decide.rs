@@ -4,7 +4,9 @@ use bellwether_api::addon::ManagedClusterAddOn;
 use bellwether_api::addon::vocabulary::{HEARTBEAT, NAME_LABEL, PROGRESSING, SUCCEED};
 use bellwether_api::addons_managed::Addon;
 use bellwether_clock::whole_seconds;
-use bellwether_conditions::{Condition, ConditionSet, ConditionType, Desired, Reason, Status, shorten};
+use bellwether_conditions::{
+    Condition, ConditionSet, ConditionType, Desired, Reason, Status, kubernetes, shorten,
+};
 use bellwether_heartbeat::vocabulary::instance::HEALTHY;
 use bellwether_heartbeat::vocabulary::reasons::{HEARTBEAT_TIMEOUT, RECEIVING_HEARTBEATS};
 use jiff::Timestamp;
@@ -152,8 +154,7 @@ impl HubState {
 }
 
 fn conditions(object: &Value) -> ConditionSet {
-    let held = object.pointer("/status/conditions").cloned().unwrap_or_default();
-    serde_json::from_value(held).unwrap_or_default()
+    kubernetes::parse_list(object.pointer("/status/conditions"))
 }
 
 #[cfg(test)]

@@ -30,6 +30,11 @@ impl Agent {
         Self { process, http }
     }
 
+    /// Whether `/readyz` says so.
+    pub(crate) fn is_ready(&self) -> bool {
+        get(&self.http, "/readyz").0 == 200
+    }
+
     /// The value of a metric that is written so, with its labels.
     pub(crate) fn metric(&self, name: &str) -> Option<String> {
         let (_, metrics) = get(&self.http, "/metrics");

@@ -2,7 +2,7 @@
 //! an invalid spec becomes an [`InvalidSpec`], an invalid status counts as empty.
 
 use bellwether_api::addons_managed::{Addon, AddonInstall, AddonInstance, AddonSpec};
-use bellwether_conditions::{Condition, ConditionSet, ConditionType};
+use bellwether_conditions::{Condition, ConditionSet, ConditionType, kubernetes};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource as _;
 use serde::{Deserialize, Serialize};
@@ -142,7 +142,7 @@ impl InstanceObject {
             metadata: instance.meta().clone(),
             period: field(spec, "heartbeatUpdatePeriod").as_str().map(str::to_owned),
             marked_for_deletion: field(spec, "markedForDeletion") == Value::Bool(true),
-            conditions: serde_json::from_value(field(status, "conditions")).unwrap_or_default(),
+            conditions: kubernetes::parse_list(status.get("conditions")),
         }
     }
 
