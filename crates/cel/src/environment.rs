@@ -19,8 +19,7 @@ use crate::value::Value;
 /// What one evaluation may cost, unless an environment says otherwise: the limit that Kubernetes has for one evaluation
 /// of a rule. It takes a fraction of a second.
 const DEFAULT_COST_LIMIT: u64 = 1_000_000;
-/// The estimate takes every list, map and text of unknown size to have one element. What it rejects would exceed the cost
-/// limit in every evaluation.
+/// The estimate takes every list, map and text of unknown size to have one element: larger ones only cost more.
 const ASSUMED_SIZE: u64 = 1;
 
 /// What a variable holds.
@@ -124,7 +123,8 @@ impl Environment {
         self
     }
 
-    /// Parses and checks an expression. Rejects one that exceeds the cost limit in every evaluation.
+    /// Parses and checks an expression. Rejects one that exceeds the cost limit even if every value of unknown size has
+    /// one element and the costlier branch of every condition is taken.
     pub fn compile(&self, text: &str) -> Result<Expression, CompileError> {
         let program = Program::parse_within(text, &self.limits)?;
         let variables = self.variables.iter().map(|(name, variable_type)| {

@@ -37,7 +37,7 @@ pub enum CompileErrorKind {
     },
     /// The types do not fit.
     Type,
-    /// The least that an evaluation costs exceeds the cost limit.
+    /// The estimated cost exceeds the cost limit even on the smallest values.
     CostLimitExceeded {
         /// The estimated cost.
         estimate: u64,

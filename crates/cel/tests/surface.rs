@@ -128,7 +128,7 @@ fn doubling(start: &str, steps: usize) -> String {
 }
 
 #[test]
-fn what_always_exceeds_the_cost_limit_does_not_compile() {
+fn an_expression_that_costs_too_much_on_the_smallest_values_does_not_compile() {
     for text in [
         doubling("'x'", 40),
         doubling("resource.name", 40),

@@ -85,7 +85,7 @@ pub enum MappingError {
     Undeclared { place: &'static str, name: String, error: Box<CompileError> },
     #[error("{place} is invalid: {error}")]
     Invalid { place: &'static str, error: Box<CompileError> },
-    #[error("{place} would exceed its cost limit in every evaluation: {error}; simplify the expression")]
+    #[error("{place} exceeds its cost limit even on the smallest values: {error}; simplify the expression")]
     TooExpensive { place: &'static str, error: Box<CompileError> },
 }
 

@@ -212,7 +212,7 @@ mod configuration {
     #[case::types(with_condition("Mine", "'a' * 2 == 4"), "when.expression is invalid: line 1, column 5")]
     #[case::cost(
         with_condition("Mine", &format!("['x']{}.size() > 0", ".map(a, a + a)".repeat(40))),
-        "when.expression would exceed its cost limit in every evaluation"
+        "when.expression exceeds its cost limit even on the smallest values"
     )]
     #[case::cost_of_statuses(
         with_condition("Mine", &format!("[toJson(statuses)]{}.size() > 0", ".map(a, a + a)".repeat(40))),
