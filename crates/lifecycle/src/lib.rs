@@ -36,7 +36,9 @@ pub fn run_addon_controllers(install: Context, lifecycle: Context) -> impl Futur
     for user in [hub::User::Install, hub::User::Lifecycle] {
         cache.lock().add_user(user);
     }
-    let watches = hub::watches(addon::NAME, &lifecycle, cache.clone(), hub::User::Lifecycle).share();
+    let component = install.health.component(install.component_name(install::NAME));
+    let watches = hub::watches(addon::NAME, &lifecycle, cache.clone(), hub::User::Lifecycle);
+    let watches = watches.reporting_to(component).share();
     let installer =
         run_indexed(install::Installer::new(&install, cache.clone()), watches.subscribe(), install);
     let lifecycle_controller =

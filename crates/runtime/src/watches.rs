@@ -170,7 +170,7 @@ impl<I: Send + 'static> Watches<I> {
             controller,
             cluster: context.cluster.clone(),
             index,
-            health: Arc::new(WatchHealth { component, errors: Mutex::default() }),
+            health: Arc::new(WatchHealth { components: Mutex::new(vec![component]), errors: Mutex::default() }),
             streams: SelectAll::new(),
             unsynced: BTreeSet::new(),
             added,
@@ -198,6 +198,13 @@ impl<I: Send + 'static> Watches<I> {
             apply(events, self.index.clone(), watch.on_apply, watch.on_delete, watch.on_list, log, id)
                 .boxed(),
         );
+        self
+    }
+
+    /// Reports the health of the watches as another component too: that of a second controller that uses the index.
+    #[must_use]
+    pub fn reporting_to(self, component: Component) -> Self {
+        self.health.components.lock().push(component);
         self
     }
 
@@ -406,7 +413,7 @@ where
 
 /// Whether the API answers each watch of a controller.
 struct WatchHealth {
-    component: Component,
+    components: Mutex<Vec<Component>>,
     errors: Mutex<BTreeMap<usize, Option<String>>>,
 }
 
@@ -421,9 +428,12 @@ impl WatchHealth {
     fn set(&self, id: usize, error: Option<String>) {
         let mut errors = self.errors.lock();
         errors.insert(id, error);
-        match errors.values().flatten().next() {
-            Some(error) => self.component.not_ready(error.clone()),
-            None => self.component.ready(),
+        let error = errors.values().flatten().next();
+        for component in self.components.lock().iter() {
+            match error {
+                Some(error) => component.not_ready(error.clone()),
+                None => component.ready(),
+            }
         }
     }
 }

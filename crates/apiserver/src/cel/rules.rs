@@ -4,12 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use bellwether_cel::{Failure, Input, ObjectKind, Output, Program, Schema as _};
 use serde_json::{Map, Value as Json};
 
-use super::eval::Evaluation;
-use super::failure::Failure;
-use super::program::Program;
-use super::value::{Place, Value};
 use crate::field::{FieldError, Wrong};
 use crate::schema::{Correlated, KeyedItems, Part, Schema};
 
@@ -42,7 +39,7 @@ impl Rules {
         let mut court = Court { errors: Vec::new(), budget: OBJECT };
         let case = Case {
             schema,
-            place: Place::Resource,
+            place: ObjectKind::Resource,
             new: Part::Object(object),
             old: old.map(Part::Object),
             past: match old {
@@ -109,7 +106,7 @@ impl Rule {
         let (message, rule) = (draft.message.trim(), draft.rule.trim());
         let expression = draft.message_expression;
         Self {
-            program: Program::parse(draft.rule),
+            program: Program::parse(draft.rule).map_err(|error| error.kubernetes_report()),
             words: if message.is_empty() { rule } else { message }.to_owned(),
             message: if message.is_empty() { format!("failed rule: {rule}") } else { message.to_owned() },
             message_expression: (!expression.is_empty()).then(|| Program::parse(expression).ok()).flatten(),
@@ -197,7 +194,7 @@ impl<'a> Past<'a> {
 /// One value to be judged.
 struct Case<'a> {
     schema: &'a Schema,
-    place: Place,
+    place: ObjectKind,
     new: Part<'a>,
     /// The value that transition rules compare with.
     old: Option<Part<'a>>,
@@ -247,7 +244,7 @@ impl Court {
                 below,
                 &Case {
                     schema,
-                    place: Place::of(schema),
+                    place: schema.object_kind(),
                     new: item.into(),
                     old: old.like(item).map(Part::from),
                     past,
@@ -276,7 +273,7 @@ impl Court {
                 below,
                 &Case {
                     schema,
-                    place: Place::of(schema),
+                    place: schema.object_kind(),
                     new: value.into(),
                     old: old.and_then(|old| old.get(name)).filter(|old| !old.is_null()).map(Part::from),
                     past: case.past.key(name, root),
@@ -305,28 +302,27 @@ impl Court {
                     continue;
                 }
             };
-            if program.uses_old_self && before.is_none() && !rule.optional_old_self {
+            if program.uses("oldSelf") && before.is_none() && !rule.optional_old_self {
                 continue;
             }
             let mut variables = vec![("self", this.clone())];
             if rule.optional_old_self {
-                let held = before.clone().map(std::sync::Arc::new);
-                variables.push(("oldSelf", Value::Optional(held)));
+                variables.push(("oldSelf", Input::optional(before.clone())));
             } else if let Some(before) = &before {
                 variables.push(("oldSelf", before.clone()));
             }
-            match self.evaluate(program, variables.clone()) {
-                Ok(Value::Bool(true)) => {}
-                Ok(Value::Bool(false)) => self.refuse(rule, program, variables, case)?,
-                Ok(_) | Err(Failure::NoSuchOverload) => self.wrong(
+            match self.evaluate(program, &variables).map(|output| output.as_bool()) {
+                Ok(Some(true)) => {}
+                Ok(Some(false)) => self.refuse(rule, program, &variables, case)?,
+                Ok(None) | Err(Failure::NoSuchOverload) => self.wrong(
                     case,
                     format!(
                         "'no such overload': call arguments did not match a supported operator, function or macro signature for rule: {}",
                         rule.words
                     ),
                 ),
-                Err(Failure::TooExpensive) if self.budget == 0 => return self.out_of_budget(case),
-                Err(failure @ Failure::TooExpensive) => {
+                Err(Failure::CostLimitExceeded) if self.budget == 0 => return self.out_of_budget(case),
+                Err(failure @ Failure::CostLimitExceeded) => {
                     self.wrong(
                         case,
                         format!(
@@ -345,12 +341,11 @@ impl Court {
     fn evaluate<'a>(
         &mut self,
         program: &'a Program,
-        variables: Vec<(&'a str, Value<'a>)>,
-    ) -> Result<Value<'a>, Failure> {
-        let mut evaluation = Evaluation::new(program, variables, EVALUATION.min(self.budget));
-        let outcome = evaluation.run();
-        self.budget = self.budget.saturating_sub(evaluation.spent);
-        outcome
+        variables: &[(&'a str, Input<'a>)],
+    ) -> Result<Output<'a>, Failure> {
+        let evaluated = program.evaluate(variables, EVALUATION.min(self.budget));
+        self.budget = self.budget.saturating_sub(evaluated.cost);
+        evaluated.outcome
     }
 
     /// Tells that a rule does not hold, unless nothing changed.
@@ -358,10 +353,10 @@ impl Court {
         &mut self,
         rule: &Rule,
         program: &Program,
-        variables: Vec<(&str, Value<'_>)>,
+        variables: &[(&str, Input<'_>)],
         case: &Case<'_>,
     ) -> Result<(), Spent> {
-        if !program.uses_old_self && case.past.unchanged() {
+        if !program.uses("oldSelf") && case.past.unchanged() {
             return Ok(());
         }
         let message = match &rule.message_expression {
@@ -370,7 +365,7 @@ impl Court {
                 Ok(value) => {
                     value.as_str().map(str::trim).filter(|text| presentable(text)).map(str::to_owned)
                 }
-                Err(Failure::TooExpensive) => {
+                Err(Failure::CostLimitExceeded) => {
                     let words = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
                     self.wrong(case, words.to_owned());
                     return Err(Spent);
@@ -413,10 +408,10 @@ impl Court {
 }
 
 /// A value as rules see it.
-fn seen<'a>(part: Part<'a>, case: &Case<'a>) -> Option<Value<'a>> {
+fn seen<'a>(part: Part<'a>, case: &Case<'a>) -> Option<Input<'a>> {
     match part {
-        Part::Object(object) => Value::of_object(object, case.schema, case.place),
-        Part::Other(value) => Value::of(value, case.schema, case.place),
+        Part::Object(object) => Input::object(object, case.schema, case.place),
+        Part::Other(value) => Input::new(value, case.schema, case.place),
     }
 }
 

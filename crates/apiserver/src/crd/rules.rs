@@ -1,7 +1,9 @@
 //! What is wrong with the rules (`x-kubernetes-validations`) of a definition: the fields of each rule, whether its
 //! expressions can be evaluated, and what they may cost all together.
 
-use crate::cel::{Draft, Place, bound, cardinality, examine, field_path};
+use bellwether_cel::{ObjectKind, Schema as _};
+
+use crate::cel::{Draft, bound, cardinality, examine, field_path};
 use crate::field::FieldError;
 use crate::schema::{ListType, Schema, Type};
 
@@ -21,7 +23,7 @@ pub(super) fn check(schema: &Schema, path: &str) -> Vec<FieldError> {
     let mut checker = Checker { errors: Vec::new(), total: 0, expensive: Vec::new(), rules: 0 };
     checker.schema(
         schema,
-        &Scope { path: path.to_owned(), place: Place::Resource, many: Some(1), unmatched: None },
+        &Scope { path: path.to_owned(), place: ObjectKind::Resource, many: Some(1), unmatched: None },
     );
     checker.finish(path)
 }
@@ -29,7 +31,7 @@ pub(super) fn check(schema: &Schema, path: &str) -> Vec<FieldError> {
 /// Where a schema is.
 struct Scope {
     path: String,
-    place: Place,
+    place: ObjectKind,
     /// How many values of it an object can have; nothing, if that has no bound.
     many: Option<u64>,
     /// The list around it whose items have no past.
@@ -72,7 +74,7 @@ impl Checker {
                 other => other,
             };
             let path = format!("{}.{step}", scope.path);
-            self.schema(child, &Scope { path, place: Place::of(child), many, unmatched });
+            self.schema(child, &Scope { path, place: child.object_kind(), many, unmatched });
         }
         let drafts: Vec<Draft<'_>> = schema.extensions.validations.iter().map(Draft::read).collect();
         let field = |at: usize, key: &str| format!("{}.x-kubernetes-validations[{at}].{key}", scope.path);

@@ -80,6 +80,41 @@ async fn mapped(api: Api) {
     assert_eq!(types, ["Ready", "Available", "ASuccessful", "Broken", "Degraded", "Told"]);
 }
 
+/// A condition whose status takes a loop over all pairs of the items of the spec.
+fn bomb() -> Value {
+    json!([{
+        "type": "Bomb",
+        "when": expression("true"),
+        "output": {"status": expression(
+            "resource.spec.items.all(a, resource.spec.items.all(b, toJson(statuses) != a + b)) ? 'True' : 'False'"
+        )},
+    }])
+}
+
+async fn cut_off_by_cost(api: Api) {
+    let items: Vec<String> = (0..5_000).map(|item| format!("item-{item}")).collect();
+    let spec = json!({"region": "eu", "items": items});
+    let start = std::time::Instant::now();
+    let cluster = api.cluster_with("bomb", json!({}), spec).await;
+    let href = cluster["href"].as_str().unwrap().to_owned();
+    api.report(&href, "a", (1, 5), "True").await.expect(201);
+    let took = start.elapsed();
+    let cluster = api.read(&href).await;
+    let bomb = condition(&cluster, "Bomb").unwrap();
+    assert_eq!((&bomb["status"], &bomb["reason"]), (&json!("Unknown"), &json!("ExpressionFailed")));
+    let message = bomb["message"].as_str().unwrap();
+    assert!(message.starts_with("output.status.expression: "), "{message}");
+    assert!(message.contains("its cost limit of 1000000 was exceeded"), "{message}");
+    assert!(message.contains("resource.spec.items.all(a, "), "{message}");
+    // The report counts, and the API has answered in time.
+    assert_eq!(brief(&cluster, "Ready"), "True@g1 5/5");
+    assert!(took < std::time::Duration::from_secs(20), "{took:?}");
+
+    let small = json!({"region": "eu", "items": ["a", "b"]});
+    let cluster = api.cluster_with("small", json!({}), small).await;
+    assert_eq!(condition(&cluster, "Bomb").unwrap()["status"], "True");
+}
+
 async fn a_spec_keeps_its_schema(api: Api) {
     let create = |spec: Value| {
         let api = &api;
@@ -107,6 +142,11 @@ async fn a_spec_keeps_its_schema(api: Api) {
 #[tokio::test]
 async fn conditions_are_mapped_on_sqlite() {
     mapped(Api::start_with(crate::harness::sqlite(), setup(degraded())).await).await;
+}
+
+#[tokio::test]
+async fn an_expression_that_costs_too_much_marks_its_condition_and_loses_no_report() {
+    cut_off_by_cost(Api::start_with(crate::harness::sqlite(), setup(bomb())).await).await;
 }
 
 #[cfg(feature = "real-postgres")]
@@ -167,6 +207,20 @@ mod configuration {
     #[case::loops(
         with_condition("Mine", "statuses.all(a, statuses.all(b, statuses.all(c, true)))"),
         "nests loops"
+    )]
+    #[case::place(with_condition("Mine", "true &&\n  resouce.x"), "line 2, column 3")]
+    #[case::types(with_condition("Mine", "'a' * 2 == 4"), "when.expression is invalid: line 1, column 5")]
+    #[case::cost(
+        with_condition("Mine", &format!("['x']{}.size() > 0", ".map(a, a + a)".repeat(40))),
+        "when.expression exceeds its cost limit even on the smallest values"
+    )]
+    #[case::cost_of_statuses(
+        with_condition("Mine", &format!("[toJson(statuses)]{}.size() > 0", ".map(a, a + a)".repeat(40))),
+        "exceeds the cost limit of 1000000"
+    )]
+    #[case::cost_of_loops(
+        with_condition("Mine", "lists.range(1000).all(a, lists.range(1000).all(b, a * b >= 0))"),
+        "exceeds the cost limit of 1000000"
     )]
     fn kinds_that_make_no_sense_are_refused(#[case] kinds: Value, #[case] words: &str) {
         let error = Kinds::new(kinds_of(kinds), Vocabulary::default()).unwrap_err().to_string();

@@ -184,7 +184,7 @@ impl Hub {
                 "metadata": {"name": ADDON, "namespace": name, "uid": name, "generation": 0,
                     "annotations": {INSTALLED_BY: "default/all"},
                     "finalizers": [bellwether_api::addon::vocabulary::FINALIZER],
-                    "managedFields": [{"manager": crate::install::NAME, "operation": "Apply", "apiVersion": "v1",
+                    "managedFields": [{"manager": crate::fields::INSTALL_FIELD_MANAGER, "operation": "Apply", "apiVersion": "v1",
                         "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:installVersion": {}}}}]},
                 "spec": {},
             }))

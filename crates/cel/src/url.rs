@@ -1,14 +1,13 @@
-//! URLs as the library of Kubernetes reads them: absolute, or a path from the root.
+//! URLs as Kubernetes' library parses them: absolute, or a path from the root.
 
 use kube_cel::cel::objects::Opaque;
 
-use super::types::Library;
-use super::value::{Key, Value};
-use crate::request::percent_decode;
+use crate::types::LibraryType;
+use crate::value::{Key, Value};
 
 /// A URL in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Url {
+pub(crate) struct Url {
     scheme: String,
     host: String,
     path: String,
@@ -17,31 +16,31 @@ pub(super) struct Url {
 
 impl Opaque for Url {
     fn runtime_type_name(&self) -> &str {
-        Library::Url.name()
+        LibraryType::Url.name()
     }
 }
 
 impl Url {
-    /// Parses an absolute URI or an absolute path; the error is in Go's words.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let refused = |why: &str| Err(format!("parse {text:?}: {why}"));
+    /// Parses an absolute URI or an absolute path. Errors are worded like Go's.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let reject = |why: &str| Err(format!("parse {text:?}: {why}"));
         if text.is_empty() {
-            return refused("empty url");
+            return reject("empty url");
         }
         if text.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
-            return refused("net/url: invalid control character in URL");
+            return reject("net/url: invalid control character in URL");
         }
         let (scheme, rest) = match split_scheme(text) {
             Scheme::None => ("", text),
-            Scheme::Missing => return refused("missing protocol scheme"),
+            Scheme::Missing => return reject("missing protocol scheme"),
             Scheme::Named(scheme, rest) => (scheme, rest),
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         if !rest.starts_with('/') {
             if scheme.is_empty() {
-                return refused("invalid URI for request");
+                return reject("invalid URI for request");
             }
-            // An opaque URI, such as mailto:a@b, has no parts of interest.
+            // An opaque URI, such as mailto:a@b, has none of these parts.
             return Ok(Self::of(scheme, "", "", query));
         }
         let (host, path) = match rest.strip_prefix("//") {
@@ -52,11 +51,11 @@ impl Url {
             _ => ("", rest),
         };
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-        if let Some(why) = wrong_host(host) {
-            return refused(why);
+        if let Some(why) = host_error(host) {
+            return reject(why);
         }
         if !escapes_are_whole(path) || !escapes_are_whole(host) {
-            return refused("invalid URL escape");
+            return reject("invalid URL escape");
         }
         Ok(Self::of(scheme, host, path, query))
     }
@@ -70,17 +69,17 @@ impl Url {
         }
     }
 
-    /// What a function of the library says of it.
-    pub(super) fn part<'a>(&self, function: &str) -> Option<Value<'a>> {
+    /// The result of a function of the library; `None` if it is not a function of URLs.
+    pub(crate) fn part<'a>(&self, function: &str) -> Option<Value<'a>> {
         Some(match function {
-            "getScheme" => Value::made(self.scheme.as_str()),
-            "getHost" => Value::made(self.host.as_str()),
-            "getHostname" => Value::made(self.name_and_port().0),
-            "getPort" => Value::made(self.name_and_port().1),
-            "getEscapedPath" => Value::made(self.path.as_str()),
+            "getScheme" => Value::string(self.scheme.as_str()),
+            "getHost" => Value::string(self.host.as_str()),
+            "getHostname" => Value::string(self.name_and_port().0),
+            "getPort" => Value::string(self.name_and_port().1),
+            "getEscapedPath" => Value::string(self.path.as_str()),
             "getQuery" => {
                 let entries = self.query.iter().map(|(key, values)| {
-                    let values = values.iter().map(|value| Value::made(value.as_str())).collect();
+                    let values = values.iter().map(|value| Value::string(value.as_str())).collect();
                     (Key::Text(key.as_str().into()), Value::list(values))
                 });
                 Value::Map(std::sync::Arc::new(entries.collect()))
@@ -119,7 +118,7 @@ fn split_scheme(text: &str) -> Scheme<'_> {
     Scheme::None
 }
 
-fn wrong_host(host: &str) -> Option<&'static str> {
+fn host_error(host: &str) -> Option<&'static str> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
             Some((name, port)) => (name, port),
@@ -134,8 +133,8 @@ fn wrong_host(host: &str) -> Option<&'static str> {
     if (!port.is_empty() && !port.starts_with(':')) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some("invalid port after host");
     }
-    let odd = |c: char| matches!(c, ' ' | '"' | '<' | '>' | '^' | '`' | '{' | '}' | '|' | '\\');
-    name.contains(odd).then_some("invalid character in host name")
+    let is_invalid = |c: char| matches!(c, ' ' | '"' | '<' | '>' | '^' | '`' | '{' | '}' | '|' | '\\');
+    name.contains(is_invalid).then_some("invalid character in host name")
 }
 
 fn escapes_are_whole(text: &str) -> bool {
@@ -145,7 +144,7 @@ fn escapes_are_whole(text: &str) -> bool {
     })
 }
 
-/// A path with everything escaped that must be.
+/// A path with every byte escaped that has to be.
 fn escaped(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -170,4 +169,10 @@ fn queries(query: &str) -> Vec<(String, Vec<String>)> {
         }
     }
     found
+}
+
+/// Decodes `%41` and `+`; bytes that are not UTF-8 become replacement characters.
+fn percent_decode(text: &str) -> String {
+    let spaced = text.replace('+', " ");
+    percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
 }

@@ -1,36 +1,36 @@
-//! The operators of the language, on values: reaching into them, comparing them, and arithmetic.
+//! The operators of the language on values: selection, comparison and arithmetic.
 
 use kube_cel::cel::common::ast::operators;
 
-use super::eval::Outcome;
-use super::failure::Failure;
-use super::library;
-use super::value::{Key, Value, compare};
+use crate::eval::Outcome;
+use crate::failure::Failure;
+use crate::library;
+use crate::value::{Key, Value, compare};
 
-pub(super) fn overflow() -> Failure {
+pub(crate) fn overflow() -> Failure {
     Failure::Other("integer overflow".into())
 }
 
-pub(super) fn optional(found: Option<Value<'_>>) -> Value<'_> {
+pub(crate) fn optional(found: Option<Value<'_>>) -> Value<'_> {
     found.map_or(Value::Optional(None), Value::some)
 }
 
-pub(super) fn index<'a>(operand: &Value<'a>, key: &Value<'a>) -> Outcome<'a> {
-    if let Value::Optional(held) = operand {
-        return match held {
+pub(crate) fn index<'a>(operand: &Value<'a>, key: &Value<'a>) -> Outcome<'a> {
+    if let Value::Optional(inner) = operand {
+        return match inner {
             None => Ok(Value::Optional(None)),
-            Some(held) => optional_index(held, key),
+            Some(inner) => optional_index(inner, key),
         };
     }
     if operand.items().is_some() {
-        let at = match key {
-            Value::Int(at) => *at,
-            Value::Uint(at) => i64::try_from(*at).unwrap_or(i64::MAX),
-            Value::Double(at) if at.fract() == 0.0 => *at as i64,
+        let index = match key {
+            Value::Int(index) => *index,
+            Value::Uint(index) => i64::try_from(*index).unwrap_or(i64::MAX),
+            Value::Double(index) if index.fract() == 0.0 => *index as i64,
             _ => return Err(Failure::NoSuchOverload),
         };
-        let found = usize::try_from(at).ok().and_then(|at| operand.item(at));
-        return found.ok_or(Failure::IndexOutOfBounds(at));
+        let item = usize::try_from(index).ok().and_then(|index| operand.item(index));
+        return item.ok_or(Failure::IndexOutOfBounds(index));
     }
     match (operand, Key::of(key)) {
         (Value::Entries(..) | Value::Map(_) | Value::Object(..), Some(key)) => {
@@ -47,10 +47,10 @@ pub(super) fn index<'a>(operand: &Value<'a>, key: &Value<'a>) -> Outcome<'a> {
     }
 }
 
-pub(super) fn optional_index<'a>(operand: &Value<'a>, key: &Value<'a>) -> Outcome<'a> {
+pub(crate) fn optional_index<'a>(operand: &Value<'a>, key: &Value<'a>) -> Outcome<'a> {
     match operand {
         Value::Optional(None) => Ok(Value::Optional(None)),
-        Value::Optional(Some(held)) => optional_index(held, key),
+        Value::Optional(Some(inner)) => optional_index(inner, key),
         operand => match index(operand, key) {
             Ok(value) => Ok(Value::some(value)),
             Err(Failure::NoSuchKey(_) | Failure::IndexOutOfBounds(_)) => Ok(Value::Optional(None)),
@@ -59,8 +59,8 @@ pub(super) fn optional_index<'a>(operand: &Value<'a>, key: &Value<'a>) -> Outcom
     }
 }
 
-/// The operators that are no special forms.
-pub(super) fn operator<'a>(name: &str, parameters: &[Value<'a>]) -> Option<Outcome<'a>> {
+/// The operators that evaluate all their operands; `None` if the name is not one of them.
+pub(crate) fn operator<'a>(name: &str, parameters: &[Value<'a>]) -> Option<Outcome<'a>> {
     use std::cmp::Ordering;
     let ordered = |holds: fn(Ordering) -> bool| match parameters {
         [a, b] => match compare(a, b) {
@@ -81,7 +81,7 @@ pub(super) fn operator<'a>(name: &str, parameters: &[Value<'a>]) -> Option<Outco
         (operators::GREATER, _) => ordered(Ordering::is_gt),
         (operators::GREATER_EQUALS, _) => ordered(Ordering::is_ge),
         (operators::ADD, [a, b]) => add(a, b),
-        (operators::SUBSTRACT, [Value::Foreign(a), Value::Foreign(b)]) => library::subtract(a, b),
+        (operators::SUBSTRACT, [Value::Library(a), Value::Library(b)]) => library::subtract(a, b),
         (operators::SUBSTRACT | operators::MULTIPLY | operators::DIVIDE | operators::MODULO, [a, b]) => {
             arithmetic(name, a, b)
         }
@@ -91,22 +91,22 @@ pub(super) fn operator<'a>(name: &str, parameters: &[Value<'a>]) -> Option<Outco
 
 fn add<'a>(a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
     if let (Some(a), Some(b)) = (a.as_str(), b.as_str()) {
-        return Ok(Value::made(format!("{a}{b}")));
+        return Ok(Value::string(format!("{a}{b}")));
     }
     match (a, b) {
         (Value::Bytes(a), Value::Bytes(b)) => Ok(Value::Bytes(a.iter().chain(b.iter()).copied().collect())),
-        (Value::Foreign(a), Value::Foreign(b)) => library::add(a, b),
+        (Value::Library(a), Value::Library(b)) => library::add(a, b),
         _ => match (a.items(), b.items()) {
-            (Some(first), Some(second)) => Ok(super::native::concatenated(a, first, b, second)),
+            (Some(first), Some(second)) => Ok(crate::native::concatenate(a, first, b, second)),
             _ => arithmetic(operators::ADD, a, b),
         },
     }
 }
 
 fn arithmetic<'a>(name: &str, a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
-    let by_zero = |divisor_is_zero: bool| {
-        let words = if name == operators::MODULO { "modulus by zero" } else { "division by zero" };
-        if divisor_is_zero { Failure::Other(words.into()) } else { overflow() }
+    let division_error = |divisor_is_zero: bool| {
+        let message = if name == operators::MODULO { "modulus by zero" } else { "division by zero" };
+        if divisor_is_zero { Failure::Other(message.into()) } else { overflow() }
     };
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => {
@@ -118,7 +118,7 @@ fn arithmetic<'a>(name: &str, a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
                 _ => a.checked_rem(*b),
             };
             let divides = matches!(name, operators::DIVIDE | operators::MODULO);
-            result.map(Value::Int).ok_or_else(|| by_zero(divides && *b == 0))
+            result.map(Value::Int).ok_or_else(|| division_error(divides && *b == 0))
         }
         (Value::Uint(a), Value::Uint(b)) => {
             let result = match name {
@@ -129,7 +129,7 @@ fn arithmetic<'a>(name: &str, a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
                 _ => a.checked_rem(*b),
             };
             let divides = matches!(name, operators::DIVIDE | operators::MODULO);
-            result.map(Value::Uint).ok_or_else(|| by_zero(divides && *b == 0))
+            result.map(Value::Uint).ok_or_else(|| division_error(divides && *b == 0))
         }
         (Value::Double(a), Value::Double(b)) => match name {
             operators::ADD => Ok(Value::Double(a + b)),

@@ -1,5 +1,5 @@
-//! How the names of fields are written in expressions: words that the language keeps for itself, and signs that are no
-//! part of an identifier, are escaped as Kubernetes escapes them.
+//! Identifiers of fields in expressions: reserved words, and characters that no identifier has, are escaped as Kubernetes
+//! escapes them.
 
 const RESERVED: [&str; 21] = [
     "true",
@@ -17,7 +17,7 @@ const RESERVED: [&str; 21] = [
     "import",
     "let",
     "loop",
-    "package",
+    "namespace",
     "namespace",
     "return",
     "var",
@@ -28,8 +28,8 @@ const RESERVED: [&str; 21] = [
 const ESCAPES: [(&str, &str); 4] =
     [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
 
-/// The identifier for a field; nothing, if the field cannot be named in an expression.
-pub(super) fn escape(field: &str) -> Option<String> {
+/// The identifier of a field; `None` if an expression cannot name the field.
+pub(crate) fn escape(field: &str) -> Option<String> {
     if field.is_empty() || field.starts_with(|first: char| first.is_ascii_digit()) {
         return None;
     }
@@ -55,8 +55,8 @@ pub(super) fn escape(field: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// The field that an identifier stands for; nothing, if it is not how any field is written.
-pub(super) fn unescape(identifier: &str) -> Option<String> {
+/// The field that an identifier names; `None` if no field has this identifier.
+pub(crate) fn unescape(identifier: &str) -> Option<String> {
     let reserved = identifier.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
     let field = match reserved.filter(|word| RESERVED.contains(word)) {
         Some(word) => word.to_owned(),
@@ -65,7 +65,7 @@ pub(super) fn unescape(identifier: &str) -> Option<String> {
     (escape(&field).as_deref() == Some(identifier)).then_some(field)
 }
 
-/// An identifier with its escapes undone, from left to right.
+/// An identifier without its escapes.
 fn plain(identifier: &str) -> String {
     let mut field = String::with_capacity(identifier.len());
     let mut rest = identifier;

@@ -1,63 +1,87 @@
-//! Evaluation of expressions, with a count of the work done. The count follows Kubernetes' model of cost closely enough
-//! that its limits can be used, and bounds the time of an evaluation whatever the expression and the object.
+//! Evaluation of expressions within a cost limit. The cost follows Kubernetes' model closely enough that its limits can
+//! be used, and bounds the time and memory of an evaluation whatever the expression and its values.
 
 use std::sync::Arc;
 
-use kube_cel::cel::Value as Foreign;
+use kube_cel::cel::Value as LibraryValue;
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, operators,
 };
+use serde_json::Value as Json;
 
-use super::failure::Failure;
-use super::functions::{self, is_package};
-use super::library::{self, Target};
-use super::operators::{index, operator, optional, optional_index, overflow};
-use super::program::Program;
-use super::value::{Key, Value, Work, equal};
+use crate::failure::Failure;
+use crate::functions::{self, Functions, is_namespace};
+use crate::library::{self, Target};
+use crate::operators::{index, operator, optional, optional_index, overflow};
+use crate::program::Program;
+use crate::schema::ListIdentity;
+use crate::value::{ComparisonWork, Key, Value, equal};
 
-pub(super) type Outcome<'a> = Result<Value<'a>, Failure>;
+pub(crate) type Outcome<'a> = Result<Value<'a>, Failure>;
 
-/// What making a list or a map costs.
-const LIST: u64 = 10;
-const MAP: u64 = 30;
-/// How much dearer it is to copy a value for the library than to look at it.
-const COPY: u64 = 4;
+/// The cost of building a list or a map.
+const LIST_COST: u64 = 10;
+const MAP_COST: u64 = 30;
+/// How many times more it costs to copy a value for the library than to read it.
+const COPY_FACTOR: u64 = 4;
 
 /// One evaluation.
-pub(super) struct Evaluation<'a> {
-    pub(super) program: &'a Program,
-    /// Innermost last. A value can be a failure that a later one makes up for.
+pub(crate) struct Evaluation<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) functions: &'a Functions,
+    /// What functions of the environment are told of the variables.
+    pub(crate) inputs: &'a [(&'a str, &'a Json)],
+    /// Innermost last. A variable can be a failure, which a later element of a loop may override.
     variables: Vec<(&'a str, Outcome<'a>)>,
-    pub(super) spent: u64,
+    pub(crate) cost: u64,
     limit: u64,
+    /// The innermost part that failed, while its failure goes up.
+    pub(crate) failed_part: Option<u64>,
 }
 
 impl<'a> Evaluation<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         program: &'a Program,
         variables: impl IntoIterator<Item = (&'a str, Value<'a>)>,
         limit: u64,
     ) -> Self {
         let variables = variables.into_iter().map(|(name, value)| (name, Ok(value))).collect();
-        Self { program, variables, spent: 0, limit }
+        Self {
+            program,
+            functions: Functions::NONE,
+            inputs: &[],
+            variables,
+            cost: 0,
+            limit,
+            failed_part: None,
+        }
     }
 
     /// The value of the whole expression.
-    pub(super) fn run(&mut self) -> Outcome<'a> {
+    pub(crate) fn run(&mut self) -> Outcome<'a> {
         let program = self.program;
         self.value(&program.expression)
     }
 
-    pub(super) fn charge(&mut self, cost: u64) -> Result<(), Failure> {
-        self.spent = self.spent.saturating_add(cost);
-        if self.spent > self.limit { Err(Failure::TooExpensive) } else { Ok(()) }
+    pub(crate) fn charge(&mut self, cost: u64) -> Result<(), Failure> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > self.limit { Err(Failure::CostLimitExceeded) } else { Ok(()) }
     }
 
-    pub(super) fn left(&self) -> u64 {
-        self.limit.saturating_sub(self.spent)
+    pub(crate) fn remaining(&self) -> u64 {
+        self.limit.saturating_sub(self.cost)
     }
 
-    pub(super) fn value(&mut self, expression: &'a IdedExpr) -> Outcome<'a> {
+    pub(crate) fn value(&mut self, expression: &'a IdedExpr) -> Outcome<'a> {
+        let outcome = self.part(expression);
+        match &outcome {
+            Ok(_) => self.failed_part = None,
+            Err(_) => _ = self.failed_part.get_or_insert(expression.id),
+        }
+        outcome
+    }
+
+    fn part(&mut self, expression: &'a IdedExpr) -> Outcome<'a> {
         match &expression.expr {
             Expr::Literal(literal) => Ok(literal_value(literal)),
             Expr::Ident(name) => {
@@ -74,7 +98,7 @@ impl<'a> Evaluation<'a> {
     }
 
     fn variable(&self, name: &str) -> Outcome<'a> {
-        let found = self.variables.iter().rev().find(|(known, _)| *known == name);
+        let found = self.variables.iter().rev().find(|(declared, _)| *declared == name);
         match found {
             Some((_, outcome)) => outcome.clone(),
             None => type_named(name).ok_or_else(|| Failure::Other(format!("no such attribute(s): {name}"))),
@@ -82,16 +106,16 @@ impl<'a> Evaluation<'a> {
     }
 
     fn is_variable(&self, name: &str) -> bool {
-        self.variables.iter().any(|(known, _)| *known == name)
+        self.variables.iter().any(|(declared, _)| *declared == name)
     }
 
     /// Evaluates with a variable in scope.
-    pub(super) fn with(&mut self, name: &'a str, value: Value<'a>, body: &'a IdedExpr) -> Outcome<'a> {
+    pub(crate) fn with(&mut self, name: &'a str, value: Value<'a>, body: &'a IdedExpr) -> Outcome<'a> {
         self.scoped(name, value, |evaluation| evaluation.value(body))
     }
 
-    /// Does something with one more variable in scope.
-    pub(super) fn scoped(
+    /// Runs a closure with one more variable in scope.
+    pub(crate) fn scoped(
         &mut self,
         name: &'a str,
         value: Value<'a>,
@@ -112,8 +136,8 @@ impl<'a> Evaluation<'a> {
             self.charge(1)?;
         }
         match &value {
-            Value::Optional(held) => {
-                let found = held.as_ref().and_then(|held| held.field(field));
+            Value::Optional(inner) => {
+                let found = inner.as_ref().and_then(|inner| inner.field(field));
                 Ok(if test { Value::Bool(found.is_some()) } else { optional(found) })
             }
             Value::Object(..) | Value::Metadata(_) | Value::Entries(..) | Value::Map(_) => {
@@ -127,21 +151,21 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// `google.protobuf.Timestamp` and its like.
+    /// A type with a dotted name, such as `google.protobuf.Timestamp`.
     fn qualified_type(&self, operand: &IdedExpr, field: &str) -> Option<Value<'a>> {
-        let name = qualified(operand, field)?;
+        let name = qualified_name(operand, field)?;
         let root = name.split('.').next().unwrap_or_default();
         if self.is_variable(root) { None } else { type_named(&name) }
     }
 
     fn list(&mut self, list: &'a ListExpr) -> Outcome<'a> {
-        self.charge(LIST)?;
+        self.charge(LIST_COST)?;
         let mut items = Vec::with_capacity(list.elements.len());
-        for (at, element) in list.elements.iter().enumerate() {
+        for (index, element) in list.elements.iter().enumerate() {
             let value = self.value(element)?;
             match value {
-                Value::Optional(held) if list.optional_indices.contains(&at) => {
-                    items.extend(held.map(|held| held.as_ref().clone()));
+                Value::Optional(inner) if list.optional_indices.contains(&index) => {
+                    items.extend(inner.map(|inner| inner.as_ref().clone()));
                 }
                 value => items.push(value),
             }
@@ -150,26 +174,26 @@ impl<'a> Evaluation<'a> {
     }
 
     fn map(&mut self, map: &'a MapExpr) -> Outcome<'a> {
-        self.charge(MAP)?;
-        let mut made = std::collections::BTreeMap::new();
+        self.charge(MAP_COST)?;
+        let mut entries = std::collections::BTreeMap::new();
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else { return Err(Failure::NoSuchOverload) };
             let key = self.value(&entry.key)?;
             let key = Key::of(&key).ok_or_else(|| Failure::Other("unsupported key type".into()))?;
             match self.value(&entry.value)? {
-                Value::Optional(held) if entry.optional => {
-                    if let Some(held) = held {
-                        made.insert(key, held.as_ref().clone());
+                Value::Optional(inner) if entry.optional => {
+                    if let Some(inner) = inner {
+                        entries.insert(key, inner.as_ref().clone());
                     }
                 }
                 value => {
-                    if made.insert(key, value).is_some() {
+                    if entries.insert(key, value).is_some() {
                         return Err(Failure::Other("Failed with repeated key".into()));
                     }
                 }
             }
         }
-        Ok(Value::Map(Arc::new(made)))
+        Ok(Value::Map(Arc::new(entries)))
     }
 
     fn comprehension(&mut self, loops: &'a ComprehensionExpr) -> Outcome<'a> {
@@ -183,16 +207,16 @@ impl<'a> Evaluation<'a> {
                 self.variables.truncate(accumulator);
                 return Err(failure);
             }
-            // A condition that fails lets the loop go on: a later element may decide.
+            // After a condition that fails the loop goes on: a later element may decide.
             if matches!(self.value(&loops.loop_cond), Ok(Value::Bool(false))) {
                 break;
             }
-            self.variables.push((&loops.iter_var, Ok(elements.shown(item))));
+            self.variables.push((&loops.iter_var, Ok(elements.single(item))));
             let step = self.value(&loops.loop_step);
             self.variables.truncate(accumulator + 1);
-            if matches!(step, Err(Failure::TooExpensive)) {
+            if matches!(step, Err(Failure::CostLimitExceeded)) {
                 self.variables.truncate(accumulator);
-                return Err(Failure::TooExpensive);
+                return Err(Failure::CostLimitExceeded);
             }
             if let Some((_, slot)) = self.variables.last_mut() {
                 *slot = step;
@@ -205,8 +229,8 @@ impl<'a> Evaluation<'a> {
 
     fn call(&mut self, call: &'a CallExpr) -> Outcome<'a> {
         match (call.func_name.as_str(), &call.target, call.args.as_slice()) {
-            (operators::LOGICAL_AND, None, [a, b]) => self.either(a, b, false),
-            (operators::LOGICAL_OR, None, [a, b]) => self.either(a, b, true),
+            (operators::LOGICAL_AND, None, [a, b]) => self.logical(a, b, false),
+            (operators::LOGICAL_OR, None, [a, b]) => self.logical(a, b, true),
             (operators::CONDITIONAL, None, [condition, then, otherwise]) => {
                 self.charge(1)?;
                 match self.value(condition)? {
@@ -235,13 +259,13 @@ impl<'a> Evaluation<'a> {
                 self.accumulate(name, item)
             }
             (name, Some(target), args) => {
-                if let Some(outcome) = self.two_step(name, target, args) {
+                if let Some(outcome) = self.macro_call(name, target, args) {
                     return outcome;
                 }
                 match &target.expr {
-                    Expr::Ident(package) if is_package(package) && !self.is_variable(package) => {
+                    Expr::Ident(namespace) if is_namespace(namespace) && !self.is_variable(namespace) => {
                         let arguments = self.values(args)?;
-                        self.packaged(package, name, &arguments)
+                        self.namespaced(namespace, name, &arguments)
                     }
                     _ => {
                         let mut parameters = vec![self.value(target)?];
@@ -261,19 +285,19 @@ impl<'a> Evaluation<'a> {
         expressions.iter().map(|expression| self.value(expression)).collect()
     }
 
-    /// `&&` and `||`: one side alone can decide, even if the other has no value.
-    fn either(&mut self, a: &'a IdedExpr, b: &'a IdedExpr, decides: bool) -> Outcome<'a> {
+    /// `&&` and `||`: one side alone can decide, even if the other fails.
+    fn logical(&mut self, a: &'a IdedExpr, b: &'a IdedExpr, decides: bool) -> Outcome<'a> {
         self.charge(1)?;
         let first = self.value(a);
         match &first {
             Ok(Value::Bool(value)) if *value == decides => return first,
-            Err(Failure::TooExpensive) => return first,
+            Err(Failure::CostLimitExceeded) => return first,
             _ => {}
         }
         let second = self.value(b);
         match (&first, &second) {
             (_, Ok(Value::Bool(value))) if *value == decides => second,
-            (_, Err(Failure::TooExpensive)) => second,
+            (_, Err(Failure::CostLimitExceeded)) => second,
             (Ok(Value::Bool(_)), Ok(Value::Bool(_))) => Ok(Value::Bool(!decides)),
             (Err(_), _) => first,
             (Ok(Value::Bool(_)), Err(_)) => second,
@@ -281,14 +305,14 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Adds to the list or number that a loop builds, without copying what is there.
+    /// Adds to the list or number that a loop builds, without copying it.
     fn accumulate(&mut self, name: &'a str, item: &'a IdedExpr) -> Outcome<'a> {
         let added = self.value(item)?;
         self.charge(1)?;
-        let slot = self.variables.iter_mut().rev().find(|(known, _)| *known == name);
+        let slot = self.variables.iter_mut().rev().find(|(declared, _)| *declared == name);
         let Some((_, slot)) = slot else { return Err(Failure::NoSuchOverload) };
-        let so_far = std::mem::replace(slot, Ok(Value::Null))?;
-        match (so_far, added) {
+        let current = std::mem::replace(slot, Ok(Value::Null))?;
+        match (current, added) {
             (Value::List(mut items), Value::List(added)) => {
                 Arc::make_mut(&mut items).extend(added.iter().cloned());
                 Ok(Value::List(items))
@@ -298,9 +322,9 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// Whether two values are equal, paid for by how much was compared.
-    pub(super) fn same(&mut self, a: &Value<'a>, b: &Value<'a>) -> Result<bool, Failure> {
-        let mut work = Work { done: 0, limit: self.left().saturating_mul(10) };
+    /// Whether two values are equal, charged by how much was compared.
+    pub(crate) fn equals(&mut self, a: &Value<'a>, b: &Value<'a>) -> Result<bool, Failure> {
+        let mut work = ComparisonWork { done: 0, limit: self.remaining().saturating_mul(10) };
         let same = equal(a, b, &mut work);
         self.charge(work.done.div_ceil(10))?;
         Ok(same)
@@ -310,20 +334,24 @@ impl<'a> Evaluation<'a> {
     fn function(&mut self, name: &'a str, parameters: &[Value<'a>], member: bool) -> Outcome<'a> {
         let of_list = parameters.first().is_some_and(|first| first.items().is_some());
         match (name, parameters) {
-            (operators::EQUALS, [a, b]) => self.same(a, b).map(Value::Bool),
-            (operators::NOT_EQUALS, [a, b]) => self.same(a, b).map(|same| Value::Bool(!same)),
+            (operators::EQUALS, [a, b]) => self.equals(a, b).map(Value::Bool),
+            (operators::NOT_EQUALS, [a, b]) => self.equals(a, b).map(|same| Value::Bool(!same)),
             (operators::IN, [item, collection]) => self.contains(collection, item),
             _ => {
-                let extents: Vec<u64> = parameters.iter().map(Value::extent).collect();
-                self.charge(functions::cost(name, &extents, of_list))?;
+                self.charge_identities(name, parameters)?;
+                let sizes: Vec<u64> = parameters.iter().map(Value::element_count).collect();
+                self.charge(functions::cost(name, &sizes, of_list))?;
                 match operator(name, parameters) {
                     Some(outcome) => {
                         let value = outcome?;
-                        // Lists that are put together are copied.
+                        // Concatenated lists are copied.
                         if let Value::List(items) = &value {
                             self.charge(items.len() as u64)?;
                         }
                         Ok(value)
+                    }
+                    None if !member && self.functions.custom.contains_key(name) => {
+                        self.call_custom(name, parameters)
                     }
                     None => match self.native(name, parameters) {
                         Some(outcome) => outcome,
@@ -334,10 +362,23 @@ impl<'a> Evaluation<'a> {
         }
     }
 
+    /// Charges for reading the items that are added to a set or a keyed list. What an expression built can share parts,
+    /// so that it is much larger to read than it was to build.
+    fn charge_identities(&mut self, name: &str, parameters: &[Value<'a>]) -> Result<(), Failure> {
+        match (name, parameters) {
+            (operators::ADD, [Value::Items(_, schema), built @ Value::List(_)])
+                if schema.list_identity() != ListIdentity::Index =>
+            {
+                self.charge(built.copy_cost(self.remaining()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn call_library(&mut self, name: &str, parameters: &[Value<'a>], member: bool) -> Outcome<'a> {
-        self.pay_for_copies(parameters)?;
+        self.charge_copies(parameters)?;
         if let ("format", Some(format)) = (name, parameters.first().and_then(Value::as_str))
-            && super::native::asks_for_too_much(format)
+            && crate::native::has_excessive_precision(format)
         {
             return Err(Failure::Other("precision is too large".into()));
         }
@@ -347,43 +388,43 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// What goes to the library is copied.
-    fn pay_for_copies(&mut self, parameters: &[Value<'a>]) -> Result<(), Failure> {
+    /// Charges for the copies that a call of the library takes.
+    fn charge_copies(&mut self, parameters: &[Value<'a>]) -> Result<(), Failure> {
         for parameter in parameters {
-            let bulk = parameter.bulk(self.left());
-            // Single values are paid for by what is done with them.
+            let bulk = parameter.copy_cost(self.remaining());
+            // The call itself charges for small values.
             if parameter.items().is_some() || parameter.keys().is_some() || bulk > 1_000 {
-                self.charge(bulk.saturating_mul(COPY))?;
+                self.charge(bulk.saturating_mul(COPY_FACTOR))?;
             }
         }
         Ok(())
     }
 
-    fn packaged(&mut self, package: &str, name: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
+    fn namespaced(&mut self, namespace: &str, name: &str, arguments: &[Value<'a>]) -> Outcome<'a> {
         let of_list = arguments.first().is_some_and(|first| first.items().is_some());
-        let extents: Vec<u64> = arguments.iter().map(Value::extent).collect();
-        self.charge(functions::cost(if package == "lists" { "" } else { name }, &extents, of_list))?;
-        match (package, name, arguments) {
+        let sizes: Vec<u64> = arguments.iter().map(Value::element_count).collect();
+        self.charge(functions::cost(if namespace == "lists" { "" } else { name }, &sizes, of_list))?;
+        match (namespace, name, arguments) {
             ("optional", "none", []) => Ok(Value::Optional(None)),
             ("optional", "of", [value]) => Ok(Value::some(value.clone())),
             ("optional", "ofNonZeroValue", [value]) => {
                 Ok(if value.is_zero() { Value::Optional(None) } else { Value::some(value.clone()) })
             }
-            ("optional", "unwrap", [list]) => super::native::unwrapped(list),
+            ("optional", "unwrap", [list]) => crate::native::unwrap_optionals(list),
             ("lists", "range", [Value::Int(count)]) => {
                 let count = (*count).max(0);
                 self.charge(count.unsigned_abs())?;
                 Ok(Value::list((0..count).map(Value::Int).collect()))
             }
-            // A format that is not known is none, and no failure.
-            ("format", "named", _) => match library::call(Target::Package(package), name, arguments) {
+            // An unknown format is an empty optional, not a failure.
+            ("format", "named", _) => match library::call(Target::Namespace(namespace), name, arguments) {
                 Err(_) | Ok(Value::Null) => Ok(Value::Optional(None)),
                 Ok(found @ Value::Optional(_)) => Ok(found),
                 Ok(found) => Ok(Value::some(found)),
             },
             _ => {
-                self.pay_for_copies(arguments)?;
-                library::call(Target::Package(package), name, arguments)
+                self.charge_copies(arguments)?;
+                library::call(Target::Namespace(namespace), name, arguments)
             }
         }
     }
@@ -391,9 +432,9 @@ impl<'a> Evaluation<'a> {
     fn contains(&mut self, collection: &Value<'a>, item: &Value<'a>) -> Outcome<'a> {
         self.charge(1)?;
         if let Some(count) = collection.items() {
-            for at in 0..count {
-                if let Some(other) = collection.item(at)
-                    && self.same(&other, item)?
+            for index in 0..count {
+                if let Some(other) = collection.item(index)
+                    && self.equals(&other, item)?
                 {
                     return Ok(Value::Bool(true));
                 }
@@ -411,50 +452,51 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// What a loop goes through: the items of a list with their places, or the keys of a map with their values.
-pub(super) enum Elements<'v, 'a> {
+/// What a loop goes through: the items of a list with their indices, or the keys of a map with their values.
+pub(crate) enum Elements<'v, 'a> {
     Items(&'v Value<'a>, std::ops::Range<usize>),
     Keys(&'v Value<'a>, std::vec::IntoIter<Key>),
 }
 
-/// A place in a list, or a key of a map.
-pub(super) enum Spot {
-    At(usize),
-    Under(Key),
+/// An index of a list, or a key of a map.
+pub(crate) enum ElementKey {
+    Index(usize),
+    Key(Key),
 }
 
 impl<'v, 'a> Elements<'v, 'a> {
-    pub(super) fn of(value: &'v Value<'a>) -> Option<Self> {
+    pub(crate) fn of(value: &'v Value<'a>) -> Option<Self> {
         match value.items() {
             Some(count) => Some(Self::Items(value, 0..count)),
             None => value.keys().map(|keys| Self::Keys(value, keys.into_iter())),
         }
     }
 
-    /// The next place and what is there.
-    pub(super) fn next(&mut self) -> Option<(Value<'a>, Spot)> {
+    /// The next index or key.
+    pub(crate) fn next(&mut self) -> Option<(Value<'a>, ElementKey)> {
         match self {
-            Self::Items(_, places) => {
-                places.next().map(|at| (Value::Int(i64::try_from(at).unwrap_or(i64::MAX)), Spot::At(at)))
+            Self::Items(_, indices) => {
+                let index = indices.next()?;
+                Some((Value::Int(i64::try_from(index).unwrap_or(i64::MAX)), ElementKey::Index(index)))
             }
-            Self::Keys(_, keys) => keys.next().map(|key| (key.value(), Spot::Under(key))),
+            Self::Keys(_, keys) => keys.next().map(|key| (key.value(), ElementKey::Key(key))),
         }
     }
 
     /// What a loop with one variable sees: an item, or a key.
-    pub(super) fn shown(&self, spot: Spot) -> Value<'a> {
-        match (self, spot) {
-            (Self::Items(list, _), Spot::At(at)) => list.item(at).unwrap_or(Value::Null),
-            (_, Spot::Under(key)) => key.value(),
+    pub(crate) fn single(&self, element_key: ElementKey) -> Value<'a> {
+        match (self, element_key) {
+            (Self::Items(list, _), ElementKey::Index(index)) => list.item(index).unwrap_or(Value::Null),
+            (_, ElementKey::Key(key)) => key.value(),
             _ => Value::Null,
         }
     }
 
-    /// What is at a place, for a loop with two variables.
-    pub(super) fn found(&self, spot: &Spot) -> Value<'a> {
-        match (self, spot) {
-            (Self::Items(list, _), Spot::At(at)) => list.item(*at).unwrap_or(Value::Null),
-            (Self::Keys(map, _), Spot::Under(key)) => map.entry(key).unwrap_or(Value::Null),
+    /// The second variable of a loop with two: an item, or the value under a key.
+    pub(crate) fn value_at(&self, element_key: &ElementKey) -> Value<'a> {
+        match (self, element_key) {
+            (Self::Items(list, _), ElementKey::Index(index)) => list.item(*index).unwrap_or(Value::Null),
+            (Self::Keys(map, _), ElementKey::Key(key)) => map.entry(key).unwrap_or(Value::Null),
             _ => Value::Null,
         }
     }
@@ -467,24 +509,24 @@ fn literal_value<'a>(literal: &'a LiteralValue) -> Value<'a> {
         LiteralValue::Double(value) => Value::Double(*value.inner()),
         LiteralValue::Int(value) => Value::Int(*value.inner()),
         LiteralValue::Null => Value::Null,
-        LiteralValue::String(text) => Value::Text(text.inner()),
+        LiteralValue::String(text) => Value::Str(text.inner()),
         LiteralValue::UInt(value) => Value::Uint(*value.inner()),
     }
 }
 
-/// The dotted name that a selection spells.
-pub(super) fn qualified(operand: &IdedExpr, field: &str) -> Option<String> {
+/// The dotted name that a chain of selections spells.
+pub(crate) fn qualified_name(operand: &IdedExpr, field: &str) -> Option<String> {
     match &operand.expr {
         Expr::Ident(name) => Some(format!("{name}.{field}")),
         Expr::Select(select) if !select.test => {
-            Some(format!("{}.{field}", qualified(&select.operand, &select.field)?))
+            Some(format!("{}.{field}", qualified_name(&select.operand, &select.field)?))
         }
         _ => None,
     }
 }
 
-/// Names that stand for types.
-pub(super) fn type_named<'a>(name: &str) -> Option<Value<'a>> {
+/// The type of this name.
+pub(crate) fn type_named<'a>(name: &str) -> Option<Value<'a>> {
     const TYPES: [&str; 18] = [
         "bool",
         "bytes",
@@ -508,11 +550,11 @@ pub(super) fn type_named<'a>(name: &str) -> Option<Value<'a>> {
     TYPES.contains(&name).then(|| Value::Type(name.into()))
 }
 
-/// Times are compared and shown in UTC.
-pub(super) fn in_utc(value: Value<'_>) -> Value<'_> {
+/// A timestamp in UTC, in which timestamps are compared and printed.
+pub(crate) fn in_utc(value: Value<'_>) -> Value<'_> {
     match value {
-        Value::Foreign(Foreign::Timestamp(time)) => {
-            Value::Foreign(Foreign::Timestamp(time.to_utc().fixed_offset()))
+        Value::Library(LibraryValue::Timestamp(time)) => {
+            Value::Library(LibraryValue::Timestamp(time.to_utc().fixed_offset()))
         }
         other => other,
     }
