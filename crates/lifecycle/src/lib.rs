@@ -1,13 +1,14 @@
-//! Add-ons of a fleet: where they go, in which version, at what pace, and what became of it.
+//! Controllers for clusters, placements and add-ons of a fleet: which clusters run an add-on, in which version, and how fast
+//! they change. Applying objects on a cluster is left to the agent.
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | `clusters` | which clusters are accepted and in reach |
-//! | `placement` | which clusters a Placement chooses |
-//! | `install` | which clusters have a ManagedClusterAddOn, and which version it asks for |
-//! | `version`, `render`, `rollout`, `addon` | what a version is, what objects it is made of, whose turn it is, and how far each cluster is |
+//! | `clusters` | which clusters are accepted and reachable |
+//! | `placement` | which clusters a Placement selects |
+//! | `install` | which clusters have a ManagedClusterAddOn, and which version it requests |
+//! | `version`, `render`, `rollout`, `addon` | which versions exist, which objects they consist of, which clusters may start, and how far each cluster is |
 //!
-//! In each, `decide` is pure and has the tables; `controller` reads, asks it, and writes what differs.
+//! In each module, `decide` is pure and has the tables; `controller` reads, calls it, and writes the differences.
 
 pub mod addon;
 pub mod assignment;

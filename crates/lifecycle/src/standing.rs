@@ -67,48 +67,48 @@ pub struct Standing {
     pub current: StatusVersion,
     /// `status.lastVersion`.
     pub last: StatusVersion,
-    /// How that change goes.
-    pub course: Course,
+    /// The state of that change.
+    pub change: ChangeState,
     /// The message of the condition Progressing.
     pub message: String,
 }
 
-/// How a change goes.
+/// The state of a change from one version to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Course {
-    /// It is over, or none ever began.
+pub enum ChangeState {
+    /// The last change has ended, or none ever began.
     #[default]
-    Over,
-    /// It has been going on since then.
-    Since(Timestamp),
-    /// It took longer than this deadline.
+    Ended,
+    /// The change has been in progress since this time.
+    InProgress(Timestamp),
+    /// The change took longer than this deadline.
     TimedOut(Duration),
-    /// There was no such version when it was requested. Which versions there are today does not count (A32).
-    Invalid,
+    /// The version did not exist when it was requested. Versions that were added later do not change that (A32).
+    InvalidVersion,
 }
 
 impl Standing {
     /// Reads a status.
     pub fn read(status: &ManagedClusterAddOnStatus) -> Self {
         let progressing = status.conditions.iter().find(|condition| condition.type_ == PROGRESSING);
-        let course = match (progressing, &status.failure) {
+        let change = match (progressing, &status.failure) {
             (Some(condition), _) if condition.status == "True" => {
-                Course::Since(condition.last_transition_time.0)
+                ChangeState::InProgress(condition.last_transition_time.0)
             }
             (Some(_), Some(failure)) => match failure.code {
-                ChangeFailureCode::InvalidVersion => Course::Invalid,
+                ChangeFailureCode::InvalidVersion => ChangeState::InvalidVersion,
                 ChangeFailureCode::TimedOut => {
-                    Course::TimedOut(Duration::from_secs(failure.deadline_seconds.unwrap_or_default()))
+                    ChangeState::TimedOut(Duration::from_secs(failure.deadline_seconds.unwrap_or_default()))
                 }
-                ChangeFailureCode::Other => Course::Over,
+                ChangeFailureCode::Other => ChangeState::Ended,
             },
-            _ => Course::Over,
+            _ => ChangeState::Ended,
         };
         Self {
             begun: Version::new(&status.install_version),
             current: StatusVersion::read(&status.current_version),
             last: StatusVersion::read(&status.last_version),
-            course,
+            change,
             message: progressing.map(|condition| condition.message.clone()).unwrap_or_default(),
         }
     }
@@ -119,18 +119,18 @@ impl Standing {
     }
 }
 
-impl Course {
-    /// How the status remembers it, beside the condition Progressing.
+impl ChangeState {
+    /// `status.failure`: the part of the state that the condition Progressing does not contain.
     pub fn failure(self) -> Option<ChangeFailure> {
         match self {
-            Self::Invalid => {
+            Self::InvalidVersion => {
                 Some(ChangeFailure { code: ChangeFailureCode::InvalidVersion, deadline_seconds: None })
             }
             Self::TimedOut(deadline) => Some(ChangeFailure {
                 code: ChangeFailureCode::TimedOut,
                 deadline_seconds: Some(deadline.as_secs()),
             }),
-            Self::Over | Self::Since(_) => None,
+            Self::Ended | Self::InProgress(_) => None,
         }
     }
 }

@@ -1,197 +1,200 @@
-//! Where the works of an add-on stand (`spec/lifecycle.md` 3.1): what the version needs, beside what there is.
+//! Compares the ManifestWorks that a version of an add-on needs with those on the hub (`spec/lifecycle.md` 3.1).
+//! Rendering them is left to `render`, writing them to `addon`.
 
 use std::collections::BTreeMap;
 
 use bellwether_conditions::Status;
 
-/// A work as it should be.
+/// A ManifestWork that the version needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredWork {
     /// Its name.
     pub name: String,
-    /// What its manifests are, so that a change of them is noticed.
+    /// The digest of its spec; it differs if the manifests differ.
     pub digest: String,
 }
 
-/// A work as it is.
+/// A ManifestWork on the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ObservedWork {
     /// Its name.
     pub name: String,
     /// The add-on that its label names.
     pub addon: String,
     /// The version that its label names.
     pub version: String,
-    /// What its manifests are.
+    /// The digest of its spec.
     pub digest: String,
     /// Its generation.
     pub generation: i64,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Whether its objects were written.
-    pub applied: Option<Reading>,
-    /// Whether its objects are there.
-    pub available: Option<Reading>,
+    /// The condition Applied: whether the agent has applied its objects.
+    pub applied: Option<ReportedCondition>,
+    /// The condition Available: whether its objects exist on the cluster.
+    pub available: Option<ReportedCondition>,
 }
 
-/// What a condition of a work says.
+/// A condition that the agent reports in the status of a ManifestWork.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
-    /// Whether it is so.
+pub struct ReportedCondition {
+    /// Its status.
     pub status: Status,
-    /// Of which generation.
+    /// The generation that it is about.
     pub generation: i64,
-    /// In words.
+    /// Its message.
     pub message: String,
 }
 
 /// A workload, as the agent reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Which: `Deployment hello/hello`.
+    /// Its kind, namespace and name: `Deployment hello/hello`.
     pub name: String,
-    /// How its copies are; nothing, while nobody has said.
-    pub copies: Option<Copies>,
-    /// Whether the agent looks at it: of one that does not, there is nothing to be learned by waiting.
-    pub watched: bool,
+    /// Its replicas; `None` until the agent has reported them.
+    pub replicas: Option<Replicas>,
+    /// Whether the agent reports status feedback for it. Without feedback, waiting for it to start is pointless.
+    pub has_feedback: bool,
 }
 
-/// The copies of a workload.
+/// The replicas of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copies {
-    /// How many there should be.
-    pub wanted: i64,
-    /// How many are ready, old or new.
+pub struct Replicas {
+    /// The desired number of replicas.
+    pub desired: i64,
+    /// The number of ready replicas, of the current and of older revisions.
     pub ready: i64,
-    /// How many are new, and how many old ones are still there; nothing where the agent does not say.
-    pub renewed: Option<(i64, i64)>,
+    /// The number of replicas of the current revision and of older ones; `None` if the agent does not report it.
+    pub updated_and_old: Option<(i64, i64)>,
 }
 
-/// Where a work stands.
+/// The state of one ManifestWork, compared with what the version needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stand {
-    /// It is not there, or about to go.
+pub enum WorkState {
+    /// It does not exist, or it is being deleted.
     Missing,
-    /// It is of another version, or was changed.
+    /// It is of another version, or its spec differs.
     Stale,
-    /// The agent has not answered yet.
-    Behind,
-    /// The agent could not write an object.
+    /// The agent has not reported on its current generation.
+    Pending,
+    /// The agent could not apply an object.
     NotApplied(String),
-    /// An object is not there.
+    /// An object does not exist on the cluster.
     NotAvailable(String),
-    /// Whether the objects are there cannot be told.
+    /// The agent cannot determine whether the objects exist.
     Unknown(String),
-    /// All is there.
+    /// All objects were applied and exist.
     Ready,
 }
 
-impl Stand {
-    fn of(wanted: &Wanted, found: Option<&Found>, addon: &str, version: &str) -> Self {
+impl WorkState {
+    fn compare(desired: &DesiredWork, found: Option<&ObservedWork>, addon: &str, version: &str) -> Self {
         let Some(found) = found.filter(|found| !found.deleting) else { return Self::Missing };
-        if found.addon != addon || found.version != version || found.digest != wanted.digest {
+        if found.addon != addon || found.version != version || found.digest != desired.digest {
             return Self::Stale;
         }
-        let current = |reading: &Option<Reading>| {
-            reading.clone().filter(|reading| reading.generation == found.generation)
+        let current = |condition: &Option<ReportedCondition>| {
+            condition.clone().filter(|condition| condition.generation == found.generation)
         };
         let applied = current(&found.applied);
-        if let Some(Reading { status: Status::False, message, .. }) = applied {
+        if let Some(ReportedCondition { status: Status::False, message, .. }) = applied {
             return Self::NotApplied(message);
         }
         let (Some(applied), Some(available)) = (applied, current(&found.available)) else {
-            return Self::Behind;
+            return Self::Pending;
         };
         match (applied.status, available.status) {
             (Status::True, Status::True) => Self::Ready,
             (Status::True, Status::False) => Self::NotAvailable(available.message),
             (Status::True, Status::Unknown) => Self::Unknown(available.message),
-            (Status::False | Status::Unknown, _) => Self::Behind,
+            (Status::False | Status::Unknown, _) => Self::Pending,
         }
     }
 }
 
-/// All works of a version, where they stand, and those that the version does not have.
+/// The states of all ManifestWorks of a version, and the ManifestWorks that the version does not need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stands {
-    /// By name, in the order of the version.
-    pub wanted: Vec<(String, Stand)>,
-    /// Works of the add-on that are left over from another version.
+pub struct WorkStates {
+    /// The states by name, in the order in which they were rendered.
+    pub desired: Vec<(String, WorkState)>,
+    /// Names of the ManifestWorks of the add-on that this version does not need.
     pub surplus: Vec<String>,
 }
 
-impl Stands {
-    /// Of an add-on in a version. Works that are somebody else's are not looked at.
-    pub fn of(wanted: &[Wanted], found: &[Found], addon: &str, version: &str) -> Self {
-        let mut ours: BTreeMap<&str, &Found> = found
+impl WorkStates {
+    /// Compares the ManifestWorks of an add-on with those that the version needs. ManifestWorks that do not belong to the
+    /// add-on are ignored.
+    pub fn compare(desired: &[DesiredWork], found: &[ObservedWork], addon: &str, version: &str) -> Self {
+        let mut existing: BTreeMap<&str, &ObservedWork> = found
             .iter()
-            .filter(|found| is_ours(found, addon))
+            .filter(|found| is_work_of(found, addon))
             .map(|found| (found.name.as_str(), found))
             .collect();
-        let wanted = wanted
+        let desired = desired
             .iter()
             .map(|work| {
-                let found = ours.remove(work.name.as_str());
-                (work.name.clone(), Stand::of(work, found, addon, version))
+                let found = existing.remove(work.name.as_str());
+                (work.name.clone(), WorkState::compare(work, found, addon, version))
             })
             .collect();
-        Self { wanted, surplus: ours.into_keys().map(str::to_owned).collect() }
+        Self { desired, surplus: existing.into_keys().map(str::to_owned).collect() }
     }
 
-    /// Of what there is, whatever it should be; nothing, where there is nothing.
-    pub fn as_found<'a>(found: impl Iterator<Item = &'a Found>) -> Option<Self> {
-        let wanted: Vec<(String, Stand)> = found
+    /// The states of existing ManifestWorks, whatever version they are of; `None` if there are none.
+    pub fn of_observed<'a>(found: impl Iterator<Item = &'a ObservedWork>) -> Option<Self> {
+        let desired: Vec<(String, WorkState)> = found
             .map(|found| {
-                let same = Wanted { name: found.name.clone(), digest: found.digest.clone() };
-                (found.name.clone(), Stand::of(&same, Some(found), &found.addon, &found.version))
+                let same = DesiredWork { name: found.name.clone(), digest: found.digest.clone() };
+                (found.name.clone(), WorkState::compare(&same, Some(found), &found.addon, &found.version))
             })
             .collect();
-        (!wanted.is_empty()).then_some(Self { wanted, surplus: Vec::new() })
+        (!desired.is_empty()).then_some(Self { desired, surplus: Vec::new() })
     }
 
-    /// Whether all is there, and nothing is left over.
-    pub fn done(&self) -> bool {
-        self.surplus.is_empty() && self.wanted.iter().all(|(_, stand)| *stand == Stand::Ready)
+    /// Whether all ManifestWorks are ready and none is surplus.
+    pub fn is_ready(&self) -> bool {
+        self.surplus.is_empty() && self.desired.iter().all(|(_, state)| *state == WorkState::Ready)
     }
 
-    /// Whether everything was deployed and nothing was taken away since, whatever became of it.
-    pub fn deployed(&self) -> bool {
-        let deployed = |stand: &Stand| !matches!(stand, Stand::Missing | Stand::Stale);
-        self.surplus.is_empty() && self.wanted.iter().all(|(_, stand)| deployed(stand))
+    /// Whether all ManifestWorks are on the hub as the version needs them and none is surplus. The agent may not have applied
+    /// them yet, or may have failed to.
+    pub fn is_deployed(&self) -> bool {
+        let deployed = |state: &WorkState| !matches!(state, WorkState::Missing | WorkState::Stale);
+        self.surplus.is_empty() && self.desired.iter().all(|(_, state)| deployed(state))
     }
 
-    /// What is missing or of another version is on its way: all that is waited for is the agent. So it is where all is
-    /// there and is still to come up.
-    pub fn await_what_is_brought(&mut self) {
-        let done = self.done();
-        for (_, stand) in &mut self.wanted {
-            if done || matches!(stand, Stand::Missing | Stand::Stale) {
-                *stand = Stand::Behind;
+    /// Marks missing and stale ManifestWorks as pending, because they are about to be written; then only the agent is waited
+    /// for. If all are ready and only workloads are still starting, all are marked as pending.
+    pub fn mark_pending(&mut self) {
+        let all_ready = self.is_ready();
+        for (_, state) in &mut self.desired {
+            if all_ready || matches!(state, WorkState::Missing | WorkState::Stale) {
+                *state = WorkState::Pending;
             }
         }
     }
 
-    /// The first work that could not be written, and why.
+    /// The first ManifestWork that the agent could not apply, and its message.
     pub fn failure(&self) -> Option<(&str, &str)> {
-        self.wanted.iter().find_map(|(name, stand)| match stand {
-            Stand::NotApplied(message) => Some((name.as_str(), message.as_str())),
+        self.desired.iter().find_map(|(name, state)| match state {
+            WorkState::NotApplied(message) => Some((name.as_str(), message.as_str())),
             _ => None,
         })
     }
 }
 
-/// The name of a work of an add-on.
+/// The name of the ManifestWork with this number of an add-on.
 pub fn work_name(addon: &str, number: usize) -> String {
     format!("addon-{addon}-deploy-{number}")
 }
 
-/// Whether a work is one that we made for the add-on: by its name, which nobody else gives.
-pub fn is_ours(found: &Found, addon: &str) -> bool {
-    addon_of(&found.name) == Some(addon)
+/// Whether this controller created a ManifestWork for the add-on, determined by its name.
+pub fn is_work_of(found: &ObservedWork, addon: &str) -> bool {
+    addon_of_work_name(&found.name) == Some(addon)
 }
 
-/// The add-on that a work was made for, by its name.
-pub fn addon_of(work: &str) -> Option<&str> {
+/// The add-on that a ManifestWork was created for, parsed from its name.
+pub fn addon_of_work_name(work: &str) -> Option<&str> {
     let (addon, number) = work.strip_prefix("addon-")?.rsplit_once("-deploy-")?;
     (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(addon)
 }
@@ -200,84 +203,88 @@ pub fn addon_of(work: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn reading(status: Status, generation: i64) -> Option<Reading> {
-        Some(Reading { status, generation, message: "the words of the agent".to_owned() })
+    fn reported(status: Status, generation: i64) -> Option<ReportedCondition> {
+        Some(ReportedCondition { status, generation, message: "reported by the agent".to_owned() })
     }
 
-    fn wanted() -> Wanted {
-        Wanted { name: work_name("hello", 0), digest: "d".to_owned() }
+    fn desired() -> DesiredWork {
+        DesiredWork { name: work_name("hello", 0), digest: "d".to_owned() }
     }
 
-    fn found() -> Found {
-        Found {
+    fn found() -> ObservedWork {
+        ObservedWork {
             name: work_name("hello", 0),
             addon: "hello".to_owned(),
             version: "v1".to_owned(),
             digest: "d".to_owned(),
             generation: 2,
             deleting: false,
-            applied: reading(Status::True, 2),
-            available: reading(Status::True, 2),
+            applied: reported(Status::True, 2),
+            available: reported(Status::True, 2),
         }
     }
 
-    fn stand(found: Option<Found>) -> Stand {
-        let found: Vec<Found> = found.into_iter().collect();
-        Stands::of(&[wanted()], &found, "hello", "v1").wanted.remove(0).1
+    fn state(found: Option<ObservedWork>) -> WorkState {
+        let found: Vec<ObservedWork> = found.into_iter().collect();
+        WorkStates::compare(&[desired()], &found, "hello", "v1").desired.remove(0).1
     }
 
     #[test]
-    fn a_work_stands_where_its_conditions_at_its_generation_say() {
+    fn work_state_follows_conditions_of_current_generation() {
         use Status::{False, True, Unknown};
-        let words = || "the words of the agent".to_owned();
-        let rows: [(&str, Option<Found>, Stand); 14] = [
-            ("there is none", None, Stand::Missing),
-            ("it goes", Some(Found { deleting: true, ..found() }), Stand::Missing),
-            ("another version", Some(Found { version: "v2".into(), ..found() }), Stand::Stale),
-            ("another add-on's label", Some(Found { addon: "other".into(), ..found() }), Stand::Stale),
-            ("other manifests", Some(Found { digest: "e".into(), ..found() }), Stand::Stale),
-            ("all well", Some(found()), Stand::Ready),
-            ("never applied", Some(Found { applied: None, ..found() }), Stand::Behind),
-            ("available unsaid", Some(Found { available: None, ..found() }), Stand::Behind),
+        let message = || "reported by the agent".to_owned();
+        let rows: [(&str, Option<ObservedWork>, WorkState); 14] = [
+            ("no ManifestWork", None, WorkState::Missing),
+            ("being deleted", Some(ObservedWork { deleting: true, ..found() }), WorkState::Missing),
+            ("another version", Some(ObservedWork { version: "v2".into(), ..found() }), WorkState::Stale),
             (
-                "applied before the change",
-                Some(Found { applied: reading(True, 1), ..found() }),
-                Stand::Behind,
+                "another add-on's label",
+                Some(ObservedWork { addon: "other".into(), ..found() }),
+                WorkState::Stale,
+            ),
+            ("other manifests", Some(ObservedWork { digest: "e".into(), ..found() }), WorkState::Stale),
+            ("applied and available", Some(found()), WorkState::Ready),
+            ("never applied", Some(ObservedWork { applied: None, ..found() }), WorkState::Pending),
+            ("no condition Available", Some(ObservedWork { available: None, ..found() }), WorkState::Pending),
+            (
+                "Applied is of an older generation",
+                Some(ObservedWork { applied: reported(True, 1), ..found() }),
+                WorkState::Pending,
             ),
             (
-                "available before the change",
-                Some(Found { available: reading(True, 1), ..found() }),
-                Stand::Behind,
+                "Available is of an older generation",
+                Some(ObservedWork { available: reported(True, 1), ..found() }),
+                WorkState::Pending,
             ),
             (
-                "failed before the change",
-                Some(Found { applied: reading(False, 1), ..found() }),
-                Stand::Behind,
+                "failure is of an older generation",
+                Some(ObservedWork { applied: reported(False, 1), ..found() }),
+                WorkState::Pending,
             ),
             (
-                "failed now",
-                Some(Found { applied: reading(False, 2), available: None, ..found() }),
-                Stand::NotApplied(words()),
+                "failure is of the current generation",
+                Some(ObservedWork { applied: reported(False, 2), available: None, ..found() }),
+                WorkState::NotApplied(message()),
             ),
             (
-                "not there",
-                Some(Found { available: reading(False, 2), ..found() }),
-                Stand::NotAvailable(words()),
+                "object does not exist",
+                Some(ObservedWork { available: reported(False, 2), ..found() }),
+                WorkState::NotAvailable(message()),
             ),
             (
-                "nobody can tell",
-                Some(Found { available: reading(Unknown, 2), ..found() }),
-                Stand::Unknown(words()),
+                "availability unknown",
+                Some(ObservedWork { available: reported(Unknown, 2), ..found() }),
+                WorkState::Unknown(message()),
             ),
         ];
         for (what, found, wanted) in rows {
-            assert_eq!(stand(found), wanted, "{what}");
+            assert_eq!(state(found), wanted, "{what}");
         }
     }
 
     #[test]
-    fn what_another_version_left_behind_keeps_it_from_being_done_and_foreign_works_do_not() {
-        let named = |name: &str| Found { name: name.to_owned(), ..found() };
+    fn surplus_works_prevent_readiness_and_foreign_works_are_ignored() {
+        let named = |name: &str| ObservedWork { name: name.to_owned(), ..found() };
         let others = [
             named("addon-hello-deploy-1"),
             named("addon-hello-deploy-"),
@@ -287,15 +294,15 @@ mod tests {
         ];
         let mut all = others.to_vec();
         all.push(found());
-        let stands = Stands::of(&[wanted()], &all, "hello", "v1");
-        assert_eq!(stands.surplus, ["addon-hello-deploy-1"]);
-        assert!(!stands.done() && !stands.deployed());
+        let states = WorkStates::compare(&[desired()], &all, "hello", "v1");
+        assert_eq!(states.surplus, ["addon-hello-deploy-1"]);
+        assert!(!states.is_ready() && !states.is_deployed());
         all.remove(0);
-        assert!(Stands::of(&[wanted()], &all, "hello", "v1").done());
+        assert!(WorkStates::compare(&[desired()], &all, "hello", "v1").is_ready());
     }
 
     #[test]
-    fn a_version_without_objects_is_done_at_once() {
-        assert!(Stands::of(&[], &[], "hello", "v1").done());
+    fn version_without_objects_is_ready_at_once() {
+        assert!(WorkStates::compare(&[], &[], "hello", "v1").is_ready());
     }
 }

@@ -170,7 +170,10 @@ impl<I: Send + 'static> Watches<I> {
             controller,
             cluster: context.cluster.clone(),
             index,
-            health: Arc::new(WatchHealth { components: Mutex::new(vec![component]), errors: Mutex::default() }),
+            health: Arc::new(WatchHealth {
+                components: Mutex::new(vec![component]),
+                errors: Mutex::default(),
+            }),
             streams: SelectAll::new(),
             unsynced: BTreeSet::new(),
             added,

@@ -262,7 +262,7 @@ fn trouble(conditions: &[Condition], course: &Course) -> Option<(Trouble, Told)>
         let trouble = match (said.status.as_str(), said.reason.as_str()) {
             (_, up::CLUSTER_LOST) => Trouble::Unreachable,
             (_, up::SILENT) => Trouble::Silent,
-            (_, up::UNWELL) => Trouble::Unhealthy,
+            (_, up::UNHEALTHY) => Trouble::Unhealthy,
             ("False", _) => Trouble::Unavailable,
             _ => Trouble::Unknown,
         };
@@ -279,8 +279,8 @@ fn trouble(conditions: &[Condition], course: &Course) -> Option<(Trouble, Told)>
 /// Whether it is no wonder that an add-on is not up, as long as its version is on its way or cannot be brought.
 fn is_of_the_change(reason: &str, course: &Course) -> bool {
     match reason {
-        up::NOT_FOUND | up::NOT_ANSWERED | up::NOT_APPLIED => true,
-        up::NOT_THERE | up::NOT_UP | up::NO_PROBE => matches!(course, Course::Moving(_)),
+        up::NOT_FOUND | up::NOT_REPORTED | up::APPLY_FAILED => true,
+        up::NOT_AVAILABLE | up::PROBE_UNAVAILABLE | up::NO_PROBE => matches!(course, Course::Moving(_)),
         _ => false,
     }
 }

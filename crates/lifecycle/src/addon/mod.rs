@@ -1,11 +1,12 @@
-//! An add-on on its clusters: how far each cluster is, what it waits for, and what has to be written.
+//! The add-on lifecycle controller: decides how far each cluster is with its version and writes status and ManifestWorks.
+//! Creating ManagedClusterAddOns is left to `install`.
 //!
-//! `decide` has the tables, `judge` applies them to the hub cache, `reconcile` makes the requests, `summary` is the status
-//! of a ClusterManagementAddOn.
+//! `decide` has the tables, `changes` applies them to the hub cache, `reconcile` makes the requests, `summary` computes the
+//! status of a ClusterManagementAddOn.
 
+mod changes;
 mod controller;
 pub mod decide;
-mod judge;
 mod reconcile;
 mod summary;
 

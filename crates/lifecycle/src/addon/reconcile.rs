@@ -1,5 +1,5 @@
-//! One reconcile: the world judges, what differs is written, and the world judges again with the responses, until nothing
-//! is left to do. What was judged is written only if the object is still the one that was judged.
+//! Reconciles add-ons: decides the changes from the hub cache, writes them, and decides again with the responses until there
+//! is nothing to write. Every write is conditional on the resourceVersion or UID that the decision was based on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::NAME;
-use super::judge::{Judgement, WorkWrite};
-use super::summary::summary;
+use super::changes::{AddonChanges, WorkWrite};
+use super::summary::changed_summary;
 use crate::hub::{AddonKey, AddonTask, HubCache, User, Work};
 
-/// How often the world judges in one reconcile.
-const MAX_JUDGEMENTS: usize = 6;
-/// How long the reason may be for which a ManifestWork was rejected.
+/// The maximum number of decisions in one reconcile.
+const MAX_DECISIONS: usize = 6;
+/// The maximum length of the message about a rejected ManifestWork.
 const MAX_REJECTION_BYTES: usize = 1024;
 
 /// Why a reconcile failed.
@@ -33,12 +33,12 @@ const MAX_REJECTION_BYTES: usize = 1024;
 pub(crate) enum LifecycleError {
     #[error("{doing}: {source}")]
     Api { doing: String, source: Box<kube::Error> },
-    /// It is not what was judged; the watch delivers what it is now.
+    /// The object is not the one that the decision was based on; the watch delivers the current one.
     #[error("{0} changed meanwhile")]
     Outdated(String),
-    /// It was written again and again, and is never as it should be.
+    /// The object was written several times and still differs from what was written.
     #[error(
-        "what is written does not stay: another controller writes the same fields, or the API changes them"
+        "written fields do not persist: another controller writes the same fields, or the API server changes them"
     )]
     Undone,
 }
@@ -104,14 +104,13 @@ impl IndexedReconciler for Lifecycle {
     }
 }
 
-/// Marks the beginning of a change as answered, also where the reconcile is cut off: what was written then is reported by
-/// the watch.
-struct Beginning<'a> {
+/// Clears the mark that a change is starting, also if the reconcile is cancelled; the watch then delivers what was written.
+struct StartingGuard<'a> {
     cache: &'a Mutex<HubCache>,
     key: &'a AddonKey,
 }
 
-impl Drop for Beginning<'_> {
+impl Drop for StartingGuard<'_> {
     fn drop(&mut self) {
         self.cache.lock().clear_starting(self.key);
     }
@@ -122,69 +121,69 @@ impl Lifecycle {
         Self { client: context.client.clone(), clock: context.clock.clone(), cache }
     }
 
-    /// Reconciles an add-on on a cluster, and returns when time alone changes the result.
+    /// Reconciles an add-on on a cluster, and returns when to reconcile it again even if no object changes.
     async fn reconcile_addon(&self, key: &AddonKey) -> Result<Option<Timestamp>, LifecycleError> {
-        for _ in 0..MAX_JUDGEMENTS {
+        for _ in 0..MAX_DECISIONS {
             let now = self.clock.now();
-            let judgement = {
+            let changes = {
                 let mut cache = self.cache.lock();
-                let Some(judgement) = cache.judge(key, now) else { return Ok(None) };
-                if judgement.begins {
-                    // From here on it counts as one that changes, also for a plan before the response.
+                let Some(changes) = cache.decide_changes(key, now) else { return Ok(None) };
+                if changes.starts_change {
+                    // From now on the cluster counts as changing, also for a plan that is made before the response.
                     cache.set_starting(key, now);
                 }
-                judgement
+                changes
             };
-            if judgement.is_settled() {
-                return Ok(judgement.next);
+            if changes.is_empty() {
+                return Ok(changes.recheck_at);
             }
-            let _beginning = Beginning { cache: &self.cache, key };
-            self.carry_out(key, judgement).await?;
+            let _guard = StartingGuard { cache: &self.cache, key };
+            self.write_changes(key, changes).await?;
         }
         Err(LifecycleError::Undone)
     }
 
-    async fn carry_out(&self, key: &AddonKey, judgement: Judgement) -> Result<(), LifecycleError> {
+    async fn write_changes(&self, key: &AddonKey, changes: AddonChanges) -> Result<(), LifecycleError> {
         let addons: Api<ManagedClusterAddOn> = Api::namespaced(self.client.clone(), &key.cluster);
-        let mut version = judgement.object.resource_version();
-        if let Some(finalizers) = &judgement.finalizers {
+        let mut version = changes.object.resource_version();
+        if let Some(finalizers) = &changes.finalizers {
             let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
-            let written = addons.patch(&key.addon, &by_us(), &Patch::Merge(patch)).await;
-            let written = written.map_err(|error| failed("writing the finalizers of", key, error))?;
+            let written = addons.patch(&key.addon, &patch_params(), &Patch::Merge(patch)).await;
+            let written = written.map_err(|error| api_error("writing the finalizers of", key, error))?;
             version = written.resource_version();
-            self.take_in(written, HubCache::apply_addon);
-            if judgement.object.metadata.deletion_timestamp.is_some() {
+            self.apply_response(written, HubCache::apply_addon);
+            if changes.object.metadata.deletion_timestamp.is_some() {
                 return Ok(());
             }
         }
-        if let Some(status) = &judgement.status {
-            let patch = json!({"metadata": {"resourceVersion": version}, "status": whole(status)});
-            let written = addons.patch_status(&key.addon, &by_us(), &Patch::Merge(patch)).await;
-            let written = written.map_err(|error| failed("writing the status of", key, error))?;
-            self.take_in(written, HubCache::apply_addon);
-            if judgement.begins {
-                // The works are made from what the status says now.
+        if let Some(status) = &changes.status {
+            let patch = json!({"metadata": {"resourceVersion": version}, "status": with_nulls(status)});
+            let written = addons.patch_status(&key.addon, &patch_params(), &Patch::Merge(patch)).await;
+            let written = written.map_err(|error| api_error("writing the status of", key, error))?;
+            self.apply_response(written, HubCache::apply_addon);
+            if changes.starts_change {
+                // The ManifestWorks are rendered from the new status, in the next decision.
                 return Ok(());
             }
         }
-        for write in judgement.works {
-            self.write(key, write).await?;
+        for write in changes.works {
+            self.write_work(key, write).await?;
         }
         Ok(())
     }
 
     /// Applies the object of a response to the cache, unless it was deleted meanwhile.
-    fn take_in<K: Resource>(&self, written: K, apply: impl FnOnce(&mut HubCache, K)) {
+    fn apply_response<K: Resource>(&self, written: K, apply: impl FnOnce(&mut HubCache, K)) {
         let mut cache = self.cache.lock();
         if !cache.was_deleted(&written) {
             apply(&mut cache, written);
         }
     }
 
-    async fn write(&self, key: &AddonKey, write: WorkWrite) -> Result<(), LifecycleError> {
+    async fn write_work(&self, key: &AddonKey, write: WorkWrite) -> Result<(), LifecycleError> {
         let works: Api<ManifestWork> = Api::namespaced(self.client.clone(), &key.cluster);
         let name = write.name();
-        let known = match &write {
+        let cached_uid = match &write {
             WorkWrite::Replace(work) => work.uid(),
             WorkWrite::Create(_) | WorkWrite::Delete { .. } => None,
         };
@@ -208,23 +207,23 @@ impl Lifecycle {
                     "spec": {
                         "workload": work.spec.workload,
                         "manifestConfigs": work.spec.manifest_configs,
-                        "deleteOption": whole_option(work.spec.delete_option.as_ref()),
+                        "deleteOption": delete_option_with_nulls(work.spec.delete_option.as_ref()),
                     },
                 });
-                works.patch(&work.name_any(), &by_us(), &Patch::Merge(patch)).await
+                works.patch(&work.name_any(), &patch_params(), &Patch::Merge(patch)).await
             }
             WorkWrite::Delete { name, uid } => {
                 let preconditions = Some(Preconditions { uid: Some(uid.clone()), resource_version: None });
-                let gone =
+                let deleted =
                     works.delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await;
-                // Where nobody holds it, it is gone at once.
-                let going = match gone {
-                    Ok(gone) => gone.left(),
+                // An object without finalizers is removed at once.
+                let terminating = match deleted {
+                    Ok(deleted) => deleted.left(),
                     Err(kube::Error::Api(status)) if status.is_not_found() => None,
-                    Err(error) => return Err(failed("deleting a work of", key, error)),
+                    Err(error) => return Err(api_error("deleting a ManifestWork of", key, error)),
                 };
-                match going {
-                    Some(going) => self.deployed(key, &name, going),
+                match terminating {
+                    Some(terminating) => self.cache_work(key, &name, terminating),
                     None => self.cache.lock().delete_work_with_uid(&key.cluster, &name, &uid),
                 }
                 return Ok(());
@@ -232,70 +231,72 @@ impl Lifecycle {
         };
         let written = match written {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                return self.came_upon(key, &works, &name).await;
+                return self.adopt_existing_work(key, &works, &name).await;
             }
             Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
-                if let Some(uid) = known {
-                    self.look_again(key, &works, &name, &uid).await?;
+                if let Some(uid) = cached_uid {
+                    self.refresh_work(key, &works, &name, &uid).await?;
                 }
-                return Err(failed("writing a work of", key, kube::Error::Api(status)));
+                return Err(api_error("writing a ManifestWork of", key, kube::Error::Api(status)));
             }
-            Err(kube::Error::Api(status)) if is_refusal(status.code) => {
-                let why = format!("work {name} was refused: {}", status.message);
+            Err(kube::Error::Api(status)) if is_rejection(status.code) => {
+                let why = format!("work {name} was rejected: {}", status.message);
                 self.cache.lock().set_rejected(key, Some(shorten(&why, MAX_REJECTION_BYTES)));
-                return Err(failed("writing a work of", key, kube::Error::Api(status)));
+                return Err(api_error("writing a ManifestWork of", key, kube::Error::Api(status)));
             }
-            written => written.map_err(|error| failed("writing a work of", key, error))?,
+            written => written.map_err(|error| api_error("writing a ManifestWork of", key, error))?,
         };
         self.cache.lock().set_rejected(key, None);
-        self.deployed(key, &name, written);
+        self.cache_work(key, &name, written);
         Ok(())
     }
 
-    fn deployed(&self, key: &AddonKey, name: &str, work: ManifestWork) {
-        self.take_in(work, |cache, work| cache.apply_work(&key.cluster, name, Work::of(&work)));
+    fn cache_work(&self, key: &AddonKey, name: &str, work: ManifestWork) {
+        self.apply_response(work, |cache, work| cache.apply_work(&key.cluster, name, Work::of(&work)));
     }
 
-    /// A work that was to be made is there, and was not known. One that has lost its label is not watched, and has to be
-    /// taken in by hand; of all others the watch tells. **One that goes is never taken in**, as nobody would say that it is
-    /// gone.
-    async fn came_upon(
+    /// Handles a ManifestWork that already exists although it is not in the cache. If it has lost its label, the watch does
+    /// not deliver it, so it is added to the cache here; otherwise the watch will deliver it. **A ManifestWork that is being
+    /// deleted is never added**, because no watch event would remove it from the cache.
+    async fn adopt_existing_work(
         &self,
         key: &AddonKey,
         works: &Api<ManifestWork>,
         name: &str,
     ) -> Result<(), LifecycleError> {
-        let found = works.get(name).await.map_err(|error| failed("reading a work of", key, error))?;
+        let found =
+            works.get(name).await.map_err(|error| api_error("reading a ManifestWork of", key, error))?;
         if found.labels().contains_key(NAME_LABEL) || found.metadata.deletion_timestamp.is_some() {
-            return Err(LifecycleError::Outdated(format!("work {name} of {key}")));
+            return Err(LifecycleError::Outdated(format!("ManifestWork {name} of {key}")));
         }
         self.cache.lock().apply_work(&key.cluster, name, Work::of(&found));
         Ok(())
     }
 
-    /// A work is another than the one that was judged, or gone; it may be one that is not watched.
-    async fn look_again(
+    /// Reads a ManifestWork again after a conflict or "not found", because the watch does not deliver one without the label.
+    async fn refresh_work(
         &self,
         key: &AddonKey,
         works: &Api<ManifestWork>,
         name: &str,
         uid: &str,
     ) -> Result<(), LifecycleError> {
-        let found = works.get_opt(name).await.map_err(|error| failed("reading a work of", key, error))?;
+        let found =
+            works.get_opt(name).await.map_err(|error| api_error("reading a ManifestWork of", key, error))?;
         match found {
-            Some(found) if found.metadata.uid.as_deref() == Some(uid) => self.deployed(key, name, found),
+            Some(found) if found.metadata.uid.as_deref() == Some(uid) => self.cache_work(key, name, found),
             _ => self.cache.lock().delete_work_with_uid(&key.cluster, name, uid),
         }
         Ok(())
     }
 
-    /// Writes the status of a ClusterManagementAddOn, where it changed.
+    /// Writes the status of a ClusterManagementAddOn if it changed.
     async fn write_summary(&self, addon: &str) -> Result<(), LifecycleError> {
         let now = self.clock.now();
-        let Some((version, status)) = summary(&self.cache.lock(), addon, now) else { return Ok(()) };
+        let Some((version, status)) = changed_summary(&self.cache.lock(), addon, now) else { return Ok(()) };
         let managements: Api<ClusterManagementAddOn> = Api::all(self.client.clone());
         let patch = json!({"metadata": {"resourceVersion": version}, "status": status});
-        let written = managements.patch_status(addon, &by_us(), &Patch::Merge(patch)).await;
+        let written = managements.patch_status(addon, &patch_params(), &Patch::Merge(patch)).await;
         let written = written.map_err(|source| match source {
             kube::Error::Api(status) if status.is_conflict() || status.is_not_found() => {
                 LifecycleError::Outdated(format!("ClusterManagementAddOn {addon}"))
@@ -305,40 +306,40 @@ impl Lifecycle {
                 source: Box::new(source),
             },
         })?;
-        self.take_in(written, HubCache::apply_management);
+        self.apply_response(written, HubCache::apply_management);
         Ok(())
     }
 }
 
-/// Whether an answer says that what was sent is not taken, now or later.
-fn is_refusal(code: u16) -> bool {
+/// Whether the API server rejected the object itself, so that a retry with the same object would fail too.
+fn is_rejection(code: u16) -> bool {
     matches!(code, 400 | 403 | 413 | 422)
 }
 
-fn by_us() -> PatchParams {
+fn patch_params() -> PatchParams {
     PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() }
 }
 
-/// A status with its empty fields as `null`, so that a merge takes away what was there.
-fn whole(status: &ManagedClusterAddOnStatus) -> Value {
-    let mut whole = json!({"installVersion": null, "currentVersion": null, "lastVersion": null, "failure": null, "configReferences": null});
-    if let (Value::Object(whole), Value::Object(said)) = (&mut whole, json!(status)) {
-        whole.extend(said);
+/// A status with its empty fields as `null`, so that the merge patch removes their previous values.
+fn with_nulls(status: &ManagedClusterAddOnStatus) -> Value {
+    let mut value = json!({"installVersion": null, "currentVersion": null, "lastVersion": null, "failure": null, "configReferences": null});
+    if let (Value::Object(value), Value::Object(set)) = (&mut value, json!(status)) {
+        value.extend(set);
     }
-    whole
+    value
 }
 
-/// The same of how a work is deleted.
-fn whole_option(option: Option<&DeleteOption>) -> Value {
+/// A delete option with its empty fields as `null`, for the same reason.
+fn delete_option_with_nulls(option: Option<&DeleteOption>) -> Value {
     let Some(option) = option else { return Value::Null };
-    let mut whole = json!({"selectivelyOrphans": null});
-    if let (Value::Object(whole), Value::Object(said)) = (&mut whole, json!(option)) {
-        whole.extend(said);
+    let mut value = json!({"selectivelyOrphans": null});
+    if let (Value::Object(value), Value::Object(set)) = (&mut value, json!(option)) {
+        value.extend(set);
     }
-    whole
+    value
 }
 
-fn failed(doing: &str, key: &AddonKey, source: kube::Error) -> LifecycleError {
+fn api_error(doing: &str, key: &AddonKey, source: kube::Error) -> LifecycleError {
     match source {
         kube::Error::Api(status)
             if status.is_conflict() || status.is_not_found() || status.is_already_exists() =>

@@ -1,4 +1,5 @@
-//! An add-on as a whole: its versions, how far each placement is, and what is waited for. Pure.
+//! Computes the status of a ClusterManagementAddOn: its versions, the progress of each placement and what clusters wait for.
+//! Pure; writing the status is left to `reconcile`.
 
 use bellwether_api::addon::{
     ClusterManagementAddOnStatus, InstallProgression, ProgressionCounts, WaitingClusters,
@@ -15,18 +16,22 @@ use crate::rollout::{Counts, Waiting};
 use crate::standing::resolve;
 use crate::version::{Catalogue, Version};
 
-/// The condition that several templates have the same version.
+/// The type of the condition that several AddOnTemplates have the same version.
 const VERSION_CONFLICT: &str = "VersionConflict";
-/// How many clusters are named that wait for the same thing.
-const NAMED: usize = 10;
-/// How many different things are named that are waited for.
-const THINGS: usize = 20;
-/// How long a message may be.
-const LONGEST: usize = 1024;
+/// The maximum number of clusters that are listed for one wait reason.
+const MAX_LISTED_CLUSTERS: usize = 10;
+/// The maximum number of wait reasons that are listed for one placement.
+const MAX_WAIT_REASONS: usize = 20;
+/// The maximum length of a condition message.
+const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// The status of an add-on as a whole as it should be, with the resourceVersion that it is judged by; nothing, where it
-/// already is so.
-pub(super) fn summary(cache: &HubCache, addon: &str, now: Timestamp) -> Option<(Option<String>, Value)> {
+/// The new status of a ClusterManagementAddOn with the resourceVersion that it was computed from; `None` if it has not
+/// changed.
+pub(super) fn changed_summary(
+    cache: &HubCache,
+    addon: &str,
+    now: Timestamp,
+) -> Option<(Option<String>, Value)> {
     let management = cache.management(addon)?;
     let (object, catalogue) = (&management.object, &management.catalogue);
     let before = object.status.clone().unwrap_or_default();
@@ -35,13 +40,13 @@ pub(super) fn summary(cache: &HubCache, addon: &str, now: Timestamp) -> Option<(
         .iter()
         .map(|rollout| {
             let ObjectName { namespace, name } = &rollout.placement;
-            let held = before
+            let previous = before
                 .install_progressions
                 .iter()
                 .find(|one| *one.namespace == **namespace && *one.name == **name);
             let version =
                 resolve(rollout.request.version.as_ref(), catalogue).map(Version::as_str).unwrap_or_default();
-            progression(rollout, version, held, now)
+            progression(rollout, version, previous, now)
         })
         .collect();
     let after = ClusterManagementAddOnStatus {
@@ -53,8 +58,8 @@ pub(super) fn summary(cache: &HubCache, addon: &str, now: Timestamp) -> Option<(
     (after != before).then(|| {
         let empty = json!({"supportedVersions": null, "defaultVersion": null, "installProgressions": null, "conditions": null});
         let mut status = empty;
-        if let (Value::Object(status), Value::Object(said)) = (&mut status, json!(after)) {
-            status.extend(said);
+        if let (Value::Object(status), Value::Object(set)) = (&mut status, json!(after)) {
+            status.extend(set);
         }
         (object.resource_version(), status)
     })
@@ -63,39 +68,35 @@ pub(super) fn summary(cache: &HubCache, addon: &str, now: Timestamp) -> Option<(
 fn progression(
     rollout: &Rollout,
     version: &str,
-    held: Option<&InstallProgression>,
+    previous: Option<&InstallProgression>,
     now: Timestamp,
 ) -> InstallProgression {
     let counts = rollout.plan.counts;
-    let mut conditions = held.map(|held| held.conditions.clone()).unwrap_or_default();
-    let (status, reason, message) = word(rollout, &counts);
+    let mut conditions = previous.map(|previous| previous.conditions.clone()).unwrap_or_default();
+    let (status, reason, message) = progress_of(rollout, &counts);
     let desired = Desired::new(
         ConditionType::constant("Progressing"),
         status,
         Reason::constant(reason),
-        shorten(&message, LONGEST),
+        shorten(&message, MAX_MESSAGE_BYTES),
     );
-    let before = held.map(|held| held.version.as_str()).unwrap_or_default();
+    let before = previous.map(|previous| previous.version.as_str()).unwrap_or_default();
     let key = TransitionKey::StatusReasonAndTarget { before, after: version };
     let _ = kubernetes::upsert(&mut conditions, desired, key, now);
     InstallProgression {
         namespace: rollout.placement.namespace.to_string(),
         name: rollout.placement.name.to_string(),
         version: version.to_owned(),
-        counts: counted(&counts),
-        waiting: rollout.plan.waiting.iter().take(THINGS).map(waiting).collect(),
+        counts: progression_counts(&counts),
+        waiting: rollout.plan.waiting.iter().take(MAX_WAIT_REASONS).map(waiting_clusters).collect(),
         conditions,
     }
 }
 
-/// How far a placement is, in one condition.
-fn word(rollout: &Rollout, counts: &Counts) -> (Status, &'static str, String) {
+/// The progress of a placement, as status, reason and message of its condition.
+fn progress_of(rollout: &Rollout, counts: &Counts) -> (Status, &'static str, String) {
     if let Some(why) = &rollout.unknown {
-        return (
-            Status::Unknown,
-            "PlacementUnknown",
-            format!("which clusters are chosen is not known: {why}"),
-        );
+        return (Status::Unknown, "PlacementUnknown", format!("the selected clusters are unknown: {why}"));
     }
     let Counts { selected, waiting, changing, done, failed, timed_out, overridden } = *counts;
     let total = selected - overridden;
@@ -122,7 +123,7 @@ fn word(rollout: &Rollout, counts: &Counts) -> (Status, &'static str, String) {
     }
 }
 
-fn counted(counts: &Counts) -> ProgressionCounts {
+fn progression_counts(counts: &Counts) -> ProgressionCounts {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     ProgressionCounts {
         selected: number(counts.selected),
@@ -135,12 +136,12 @@ fn counted(counts: &Counts) -> ProgressionCounts {
     }
 }
 
-fn waiting(waiting: &Waiting) -> WaitingClusters {
+fn waiting_clusters(waiting: &Waiting) -> WaitingClusters {
     WaitingClusters {
         reason: waiting.reason.code().to_owned(),
         for_: waiting.to_string(),
         count: u32::try_from(waiting.clusters.len()).unwrap_or(u32::MAX),
-        clusters: waiting.clusters.iter().take(NAMED).cloned().collect(),
+        clusters: waiting.clusters.iter().take(MAX_LISTED_CLUSTERS).cloned().collect(),
     }
 }
 
@@ -150,36 +151,42 @@ fn conditions(
     progressions: &[InstallProgression],
     now: Timestamp,
 ) -> Vec<Condition> {
-    let mut set = before.to_vec();
+    let mut conditions = before.to_vec();
     match catalogue.conflicts() {
-        [] => kubernetes::remove(&mut set, VERSION_CONFLICT),
+        [] => kubernetes::remove(&mut conditions, VERSION_CONFLICT),
         conflicts => {
-            let said = conflicts.iter().map(|one| {
-                format!("{} is of template {}, and not of {}", one.version, one.used, one.ignored.join(", "))
+            let descriptions = conflicts.iter().map(|one| {
+                format!(
+                    "version {} is provided by AddOnTemplate {}; ignored: {}",
+                    one.version,
+                    one.used,
+                    one.ignored.join(", ")
+                )
             });
-            let message = shorten(&said.collect::<Vec<_>>().join("; "), LONGEST);
+            let message = shorten(&descriptions.collect::<Vec<_>>().join("; "), MAX_MESSAGE_BYTES);
             let type_ = ConditionType::constant(VERSION_CONFLICT);
             let desired = Desired::new(type_, Status::True, Reason::constant("SeveralTemplates"), message);
-            let _ = kubernetes::upsert(&mut set, desired, TransitionKey::Status, now);
+            let _ = kubernetes::upsert(&mut conditions, desired, TransitionKey::Status, now);
         }
     }
-    let said = |status: &str| {
+    let messages_with = |status: &str| {
         let all = progressions.iter().filter_map(|one| Some((one, one.conditions.first()?)));
-        all.filter(|(_, said)| said.status == status)
-            .map(|(one, said)| format!("{}/{}: {}", one.namespace, one.name, said.message))
+        all.filter(|(_, condition)| condition.status == status)
+            .map(|(one, condition)| format!("{}/{}: {}", one.namespace, one.name, condition.message))
             .collect::<Vec<_>>()
     };
-    let (moving, unknown) = (said("True"), said("Unknown"));
-    let failed = progressions.iter().any(|one| one.conditions.iter().any(|said| said.reason == "Failed"));
-    let (status, reason, words) = match (moving.as_slice(), unknown.as_slice()) {
-        ([], []) if failed => (Status::False, "Failed", said("False")),
-        ([], []) => (Status::False, "Completed", said("False")),
+    let (in_progress, unknown) = (messages_with("True"), messages_with("Unknown"));
+    let failed =
+        progressions.iter().any(|one| one.conditions.iter().any(|condition| condition.reason == "Failed"));
+    let (status, reason, messages) = match (in_progress.as_slice(), unknown.as_slice()) {
+        ([], []) if failed => (Status::False, "Failed", messages_with("False")),
+        ([], []) => (Status::False, "Completed", messages_with("False")),
         ([], _) => (Status::Unknown, "PlacementUnknown", unknown),
-        _ => (Status::True, "Progressing", moving),
+        _ => (Status::True, "Progressing", in_progress),
     };
-    let message = shorten(&words.join(" "), LONGEST);
+    let message = shorten(&messages.join(" "), MAX_MESSAGE_BYTES);
     let desired =
         Desired::new(ConditionType::constant("Progressing"), status, Reason::constant(reason), message);
-    let _ = kubernetes::upsert(&mut set, desired, TransitionKey::StatusAndReason, now);
-    set
+    let _ = kubernetes::upsert(&mut conditions, desired, TransitionKey::StatusAndReason, now);
+    conditions
 }

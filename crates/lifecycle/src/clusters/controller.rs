@@ -1,5 +1,5 @@
-//! Gives accepted clusters their namespace, notes which are out of reach, and taints those. One that is deleted goes when
-//! its add-ons and then its works are gone; its namespace stays, with what people have put there.
+//! The ManagedCluster controller: creates the namespace of accepted clusters, and marks and taints unreachable ones. On
+//! deletion it deletes the add-ons and then the ManifestWorks of the cluster; its namespace stays, with what users put there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,45 +25,47 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::CLUSTERS;
-use super::decide::{Home, Reach, Remains, Wanted, availability, decide, farewell};
+use super::decide::{
+    DesiredCluster, NamespaceState, Reach, RemainingObjects, availability, decide, decide_deletion,
+};
 use super::error::ClusterError;
-use super::leases::Leases;
-use super::mirror::{Mirror, Mirrored};
+use super::leases::LeaseTracker;
+use super::object_cache::{CachedResource, ObjectCache};
 
-/// The cluster that a namespace is of.
+/// The label of a namespace that names its cluster.
 const CLUSTER_NAME_LABEL: &str = "open-cluster-management.io/cluster-name";
-/// How often a cluster is read anew while others write it.
-const ROUNDS: usize = 5;
-/// How often to look at what is left of a cluster that is being deleted.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// How many of what is left are looked at and deleted together; the rest in the next look.
-const BATCH: u32 = 100;
-/// How long the API may take for one look.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The maximum number of attempts after write conflicts in one reconcile.
+const MAX_WRITE_ATTEMPTS: usize = 5;
+/// How often to check what remains of a cluster that is being deleted.
+const DELETION_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// The maximum number of objects of a kind that are listed and deleted in one reconcile.
+const DELETION_BATCH_SIZE: u32 = 100;
+/// The maximum duration of one reconcile.
+const RECONCILE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Looks after ManagedClusters.
+/// Reconciles ManagedClusters.
 pub struct Clusters {
     client: Client,
     clock: Arc<dyn Clock>,
-    /// The time by which silence is measured, whatever happens to the clock of the machine.
+    /// A monotonic clock for Lease ages, so that a step of the system clock makes no cluster unreachable.
     steady: SteadyClock,
-    namespaces: Mirror<PartialObjectMeta<Namespace>>,
-    renewals: Mirror<Lease>,
-    leases: Arc<Mutex<Leases>>,
+    namespaces: ObjectCache<PartialObjectMeta<Namespace>>,
+    renewals: ObjectCache<Lease>,
+    leases: Arc<Mutex<LeaseTracker>>,
 }
 
-/// What is done with all objects of a kind.
+/// Whether to delete the objects of a kind or only to count them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Deed {
+enum CleanupAction {
     Count,
     Delete,
 }
 
-/// Whether something could be written.
+/// The result of a conditional write.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Written {
-    Yes,
-    /// It has changed since it was read.
+enum WriteResult {
+    Done,
+    /// The object has changed since it was read.
     Conflict,
 }
 
@@ -73,57 +75,57 @@ impl Reconciler for Clusters {
     const NAME: &'static str = CLUSTERS;
 
     fn watch(&self, controller: Controller<ManagedCluster>) -> Controller<ManagedCluster> {
-        // Nobody was looked at while this copy stood by.
-        *self.leases.lock() = Leases::default();
+        // A standby does not watch Leases, so the ages that it recorded earlier are stale.
+        *self.leases.lock() = LeaseTracker::default();
         let clusters = controller.store();
         let (leases, steady) = (self.leases.clone(), self.steady);
-        // A renewal concerns nobody; silence is noticed when its time comes.
+        // A renewal needs no reconcile; an expired Lease is detected by the timer of the cluster.
         let renewals = self.renewals.watch().filter_map(move |event| {
-            note(&mut leases.lock(), event, &clusters, steady.now());
+            record_lease_event(&mut leases.lock(), event, &clusters, steady.now());
             std::future::ready(None)
         });
-        let homes = self.namespaces.watch().filter_map(|event| {
-            let concerned = match event {
+        let namespaces = self.namespaces.watch().filter_map(|event| {
+            let cluster = match event {
                 Event::Apply(namespace) | Event::Delete(namespace) => {
                     Some(ObjectRef::new(&namespace.name_any()))
                 }
                 Event::Init | Event::InitApply(_) | Event::InitDone => None,
             };
-            std::future::ready(concerned)
+            std::future::ready(cluster)
         });
-        controller.reconcile_on(renewals).reconcile_on(homes)
+        controller.reconcile_on(renewals).reconcile_on(namespaces)
     }
 
     async fn reconcile(&self, cluster: Arc<ManagedCluster>) -> Result<Next, ClusterError> {
-        let settled = tokio::time::timeout(PATIENCE, self.settle(cluster)).await;
-        settled.unwrap_or(Err(ClusterError::Late)).inspect_err(|failure| {
-            if failure.is_of_the_server() {
-                self.leases.lock().troubled(self.steady.now());
+        let result = tokio::time::timeout(RECONCILE_TIMEOUT, self.reconcile_cluster(cluster)).await;
+        result.unwrap_or(Err(ClusterError::Timeout)).inspect_err(|error| {
+            if error.is_server_error() {
+                self.leases.lock().record_api_failure(self.steady.now());
             }
         })
     }
 }
 
 impl Clusters {
-    /// For the hub of a context.
+    /// Creates the reconciler for the hub of a context.
     pub fn new(context: &Context) -> Self {
-        let named = watcher::Config::default().fields(&format!("metadata.name={CLUSTER_LEASE}"));
+        let lease_name = watcher::Config::default().fields(&format!("metadata.name={CLUSTER_LEASE}"));
         Self {
             client: context.client.clone(),
             clock: context.clock.clone(),
             steady: SteadyClock::starting_at(context.clock.now()),
-            namespaces: Mirror::new(&context.client),
-            renewals: Mirror::with(&context.client, named),
+            namespaces: ObjectCache::new(&context.client),
+            renewals: ObjectCache::with_config(&context.client, lease_name),
             leases: Arc::default(),
         }
     }
 
-    async fn settle(&self, cluster: Arc<ManagedCluster>) -> Result<Next, ClusterError> {
+    async fn reconcile_cluster(&self, cluster: Arc<ManagedCluster>) -> Result<Next, ClusterError> {
         let name = cluster.name_any();
         let api = Api::<ManagedCluster>::all(self.client.clone());
-        let mut known = Some(cluster);
-        for _ in 0..ROUNDS {
-            let cluster = match known.take() {
+        let mut cached = Some(cluster);
+        for _ in 0..MAX_WRITE_ATTEMPTS {
+            let cluster = match cached.take() {
                 Some(cluster) => cluster,
                 None => {
                     let read = api.get_opt(&name).await;
@@ -134,35 +136,35 @@ impl Clusters {
                 }
             };
             if cluster.metadata.deletion_timestamp.is_some() {
-                if !cluster.finalizers().iter().any(|held| held == FINALIZER) {
+                if !cluster.finalizers().iter().any(|finalizer| finalizer == FINALIZER) {
                     return Ok(Next::OnChange);
                 }
-                let remains = self.clear(&name).await?;
-                let reach = self.leases.lock().judge(&cluster, self.steady.now());
-                let wanted = farewell(&cluster, reach, remains, self.clock.now());
-                match self.write(&api, &cluster, &wanted).await? {
-                    Written::Yes if remains.is_nothing() => return Ok(Next::OnChange),
-                    Written::Yes => return Ok(Next::After(FAREWELL)),
-                    Written::Conflict => continue,
+                let remaining = self.delete_contents(&name).await?;
+                let reach = self.leases.lock().reach(&cluster, self.steady.now());
+                let desired = decide_deletion(&cluster, reach, remaining, self.clock.now());
+                match self.write(&api, &cluster, &desired).await? {
+                    WriteResult::Done if remaining.is_empty() => return Ok(Next::OnChange),
+                    WriteResult::Done => return Ok(Next::After(DELETION_CHECK_INTERVAL)),
+                    WriteResult::Conflict => continue,
                 }
             }
-            let home = self.home(&cluster).await?;
-            let reach = self.leases.lock().judge(&cluster, self.steady.now());
-            let wanted = decide(&cluster, reach, &home, self.clock.now());
-            if self.write(&api, &cluster, &wanted).await? == Written::Yes {
-                return match home {
-                    Home::Settled => Ok(self.next(&wanted, reach)),
-                    Home::Refused(words) => Err(ClusterError::Refused(words)),
+            let namespace = self.ensure_namespace(&cluster).await?;
+            let reach = self.leases.lock().reach(&cluster, self.steady.now());
+            let desired = decide(&cluster, reach, &namespace, self.clock.now());
+            if self.write(&api, &cluster, &desired).await? == WriteResult::Done {
+                return match namespace {
+                    NamespaceState::Ready => Ok(self.next_reconcile(&desired, reach)),
+                    NamespaceState::Rejected(message) => Err(ClusterError::Rejected(message)),
                 };
             }
         }
-        Err(ClusterError::Unsettled)
+        Err(ClusterError::TooManyConflicts)
     }
 
-    /// Silence is only waited for where it would change what is said.
-    fn next(&self, wanted: &Wanted, reach: Reach) -> Next {
-        match (reach, availability(&wanted.conditions)) {
-            (Reach::Heard { until }, Some(Status::True | Status::False)) => {
+    /// When to reconcile again: when the Lease expires, if that would change the condition Available.
+    fn next_reconcile(&self, desired: &DesiredCluster, reach: Reach) -> Next {
+        match (reach, availability(&desired.conditions)) {
+            (Reach::Reachable { until }, Some(Status::True | Status::False)) => {
                 let left = until.duration_since(self.steady.now());
                 Next::After(Duration::try_from(left).unwrap_or_default())
             }
@@ -170,12 +172,13 @@ impl Clusters {
         }
     }
 
-    /// Makes the namespace of an accepted cluster where there is none. One that is going is made again when it has gone.
-    async fn home(&self, cluster: &ManagedCluster) -> Result<Home, ClusterError> {
+    /// Creates the namespace of an accepted cluster if it does not exist. A namespace that is being deleted is created again
+    /// afterwards.
+    async fn ensure_namespace(&self, cluster: &ManagedCluster) -> Result<NamespaceState, ClusterError> {
         let name = cluster.name_any();
-        let namespaces = self.namespaces.listed().await?;
+        let namespaces = self.namespaces.synced().await?;
         if !cluster.spec.hub_accepts_client || namespaces.get(&ObjectRef::new(&name)).is_some() {
-            return Ok(Home::Settled);
+            return Ok(NamespaceState::Ready);
         }
         let labels = [(CLUSTER_NAME_LABEL.to_owned(), name.clone())];
         let namespace = Namespace {
@@ -188,40 +191,40 @@ impl Clusters {
         };
         let created = Api::all(self.client.clone()).create(&PostParams::default(), &namespace).await;
         match created {
-            Ok(_) => Ok(Home::Settled),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Home::Settled),
+            Ok(_) => Ok(NamespaceState::Ready),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(NamespaceState::Ready),
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
-                Ok(Home::Refused(status.message.clone()))
+                Ok(NamespaceState::Rejected(status.message.clone()))
             }
-            Err(error) => Err(ClusterError::api(format!("making namespace {name}"))(error)),
+            Err(error) => Err(ClusterError::api(format!("creating namespace {name}"))(error)),
         }
     }
 
-    /// Deletes what belongs to a cluster: its add-ons, which take their works along, then all other works. Counts what is
-    /// left.
-    async fn clear(&self, cluster: &str) -> Result<Remains, ClusterError> {
-        let addons = self.delete_all::<ManagedClusterAddOn>(cluster, Deed::Delete).await?;
-        let deed = if addons == 0 { Deed::Delete } else { Deed::Count };
-        let works = self.delete_all::<ManifestWork>(cluster, deed).await?;
-        Ok(Remains { addons, works })
+    /// Deletes the add-ons of a cluster, which deletes their ManifestWorks, and then all other ManifestWorks. Returns what
+    /// remains.
+    async fn delete_contents(&self, cluster: &str) -> Result<RemainingObjects, ClusterError> {
+        let addons = self.delete_all::<ManagedClusterAddOn>(cluster, CleanupAction::Delete).await?;
+        let action = if addons == 0 { CleanupAction::Delete } else { CleanupAction::Count };
+        let works = self.delete_all::<ManifestWork>(cluster, action).await?;
+        Ok(RemainingObjects { addons, works })
     }
 
-    async fn delete_all<K>(&self, namespace: &str, deed: Deed) -> Result<usize, ClusterError>
+    async fn delete_all<K>(&self, namespace: &str, action: CleanupAction) -> Result<usize, ClusterError>
     where
-        K: Mirrored + Resource<Scope = kube::core::NamespaceResourceScope>,
+        K: CachedResource + Resource<Scope = kube::core::NamespaceResourceScope>,
     {
         let kind = K::kind(&());
         let api = Api::<K>::namespaced(self.client.clone(), namespace);
-        let list = api.list_metadata(&ListParams::default().limit(BATCH)).await;
+        let list = api.list_metadata(&ListParams::default().limit(DELETION_BATCH_SIZE)).await;
         let list = match list {
-            // A hub that does not know the kind has none of it.
+            // Without the CRD there are no objects of the kind.
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(0),
             list => list.map_err(ClusterError::api(format!("listing {kind}s of {namespace}")))?,
         };
         let more =
             usize::try_from(list.metadata.remaining_item_count.unwrap_or_default()).unwrap_or_default();
-        let staying = list.items.iter().filter(|one| one.metadata.deletion_timestamp.is_none());
-        for one in staying.filter(|_| deed == Deed::Delete) {
+        let not_deleted = list.items.iter().filter(|one| one.metadata.deletion_timestamp.is_none());
+        for one in not_deleted.filter(|_| action == CleanupAction::Delete) {
             let preconditions = Some(Preconditions { uid: one.uid(), resource_version: None });
             let parameters = DeleteParams { preconditions, ..DeleteParams::default() };
             match api.delete(&one.name_any(), &parameters).await {
@@ -236,24 +239,24 @@ impl Clusters {
         Ok(list.items.len() + more)
     }
 
-    /// Writes what differs: first what is said of the cluster, then the taints that follow from it, and its finalizers.
+    /// Writes the differences: first the conditions, then the taints that follow from them and the finalizers.
     async fn write(
         &self,
         api: &Api<ManagedCluster>,
         cluster: &ManagedCluster,
-        wanted: &Wanted,
-    ) -> Result<Written, ClusterError> {
+        desired: &DesiredCluster,
+    ) -> Result<WriteResult, ClusterError> {
         let name = cluster.name_any();
-        let held = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let current = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let mut version = cluster.resource_version();
         let params = PatchParams::default();
-        if held != wanted.conditions {
+        if current != desired.conditions {
             let patch = json!({
-                "metadata": {"resourceVersion": version}, "status": {"conditions": wanted.conditions},
+                "metadata": {"resourceVersion": version}, "status": {"conditions": desired.conditions},
             });
             match api.patch_status(&name, &params, &Patch::Merge(patch)).await {
                 Ok(written) => version = written.resource_version(),
-                Err(error) if is_outdated(&error) => return Ok(Written::Conflict),
+                Err(error) if is_outdated(&error) => return Ok(WriteResult::Conflict),
                 Err(error) => {
                     return Err(ClusterError::api(format!("writing the status of ManagedCluster {name}"))(
                         error,
@@ -262,40 +265,46 @@ impl Clusters {
             }
         }
         let mut patch = json!({"metadata": {"resourceVersion": version}});
-        let tainted = cluster.spec.taints != wanted.taints;
-        if tainted && let Some(patch) = patch.as_object_mut() {
-            patch.insert("spec".to_owned(), json!({"taints": wanted.taints}));
+        let taints_differ = cluster.spec.taints != desired.taints;
+        if taints_differ && let Some(patch) = patch.as_object_mut() {
+            patch.insert("spec".to_owned(), json!({"taints": desired.taints}));
         }
-        let held = cluster.finalizers() != wanted.finalizers;
-        if held && let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.insert("finalizers".to_owned(), json!(wanted.finalizers));
+        let finalizers_differ = cluster.finalizers() != desired.finalizers;
+        if finalizers_differ && let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.insert("finalizers".to_owned(), json!(desired.finalizers));
         }
-        if tainted || held {
+        if taints_differ || finalizers_differ {
             match api.patch(&name, &params, &Patch::Merge(patch)).await {
                 Ok(_) => {}
-                Err(error) if is_outdated(&error) => return Ok(Written::Conflict),
+                Err(error) if is_outdated(&error) => return Ok(WriteResult::Conflict),
                 Err(error) => {
                     return Err(ClusterError::api(format!("writing ManagedCluster {name}"))(error));
                 }
             }
         }
-        Ok(Written::Yes)
+        Ok(WriteResult::Done)
     }
 }
 
-/// Whether something was written for a state that has passed.
+/// Whether a write failed because the object was changed or deleted since it was read.
 pub(super) fn is_outdated(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
 }
 
-fn note(leases: &mut Leases, event: Event<Lease>, clusters: &Store<ManagedCluster>, now: Timestamp) {
+fn record_lease_event(
+    leases: &mut LeaseTracker,
+    event: Event<Lease>,
+    clusters: &Store<ManagedCluster>,
+    now: Timestamp,
+) {
     match event {
         Event::Apply(lease) | Event::InitApply(lease) => {
             let stamp = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
-            leases.seen(&lease.namespace().unwrap_or_default(), stamp, now);
-            leases.forget(clusters.len(), |name| clusters.get(&ObjectRef::new(name)).is_some());
+            leases.record_renewal(&lease.namespace().unwrap_or_default(), stamp, now);
+            leases.forget_deleted(clusters.len(), |name| clusters.get(&ObjectRef::new(name)).is_some());
         }
-        // A lease that is deleted is one that is not renewed.
+        // A deleted Lease is not renewed any more, so it expires.
         Event::Init | Event::InitDone | Event::Delete(_) => {}
     }
 }

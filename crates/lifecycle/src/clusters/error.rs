@@ -1,32 +1,32 @@
-//! Why a cluster, a set or a binding could not be brought to where it should be.
+//! The error of the reconcilers of clusters, sets and bindings.
 
 use bellwether_runtime::ReconcileError;
 
-use super::mirror::Unwatched;
+use super::object_cache::NotWatched;
 
-/// Why a cluster, a set or a binding could not be brought to where it should be.
+/// An error while reconciling a cluster, a set or a binding.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// The API server did not answer as it should.
+    /// A request to the API server failed.
     #[error("{doing}: {source}")]
     Api {
-        /// What was tried.
+        /// The operation that failed.
         doing: String,
-        /// How it failed.
+        /// The cause.
         source: Box<kube::Error>,
     },
-    /// The API server did not answer at all.
-    #[error("there was no answer in time")]
-    Late,
-    /// The namespace of a cluster cannot be made; its condition says so.
-    #[error("the namespace cannot be made: {0}")]
-    Refused(String),
-    /// What it depends on is not known.
+    /// The reconcile took too long.
+    #[error("the API server did not respond in time")]
+    Timeout,
+    /// The API server rejected the namespace of a cluster; its condition reports that too.
+    #[error("the namespace cannot be created: {0}")]
+    Rejected(String),
+    /// A watch that the reconcile depends on has ended.
     #[error("{0}")]
-    Unwatched(String),
-    /// Somebody changes what is written, as fast as it is written.
-    #[error("there is no end to what is to be done")]
-    Unsettled,
+    NotWatched(String),
+    /// Every attempt to write the object ended with a conflict.
+    #[error("the object was changed by others during every attempt to write it")]
+    TooManyConflicts,
 }
 
 impl ClusterError {
@@ -35,15 +35,15 @@ impl ClusterError {
         move |source| Self::Api { doing, source: Box::new(source) }
     }
 
-    /// Whether it says more of the API server than of the object: others may have failed to reach it too.
-    pub(super) fn is_of_the_server(&self) -> bool {
+    /// Whether the API server was unavailable, so that agents may have failed to renew their Leases too.
+    pub(super) fn is_server_error(&self) -> bool {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
                 kube::Error::Api(status) => status.code >= 500 || status.code == 429,
                 _ => true,
             },
-            Self::Late => true,
-            Self::Refused(_) | Self::Unwatched(_) | Self::Unsettled => false,
+            Self::Timeout => true,
+            Self::Rejected(_) | Self::NotWatched(_) | Self::TooManyConflicts => false,
         }
     }
 }
@@ -52,16 +52,16 @@ impl ReconcileError for ClusterError {
     fn label(&self) -> &'static str {
         match self {
             Self::Api { .. } => "api",
-            Self::Late => "late",
-            Self::Refused(_) => "refused",
-            Self::Unwatched(_) => "unwatched",
-            Self::Unsettled => "unsettled",
+            Self::Timeout => "late",
+            Self::Rejected(_) => "refused",
+            Self::NotWatched(_) => "unwatched",
+            Self::TooManyConflicts => "unsettled",
         }
     }
 }
 
-impl From<Unwatched> for ClusterError {
-    fn from(error: Unwatched) -> Self {
-        Self::Unwatched(error.to_string())
+impl From<NotWatched> for ClusterError {
+    fn from(error: NotWatched) -> Self {
+        Self::NotWatched(error.to_string())
     }
 }

@@ -1,7 +1,7 @@
-//! Whether clusters are heard: the last sign of life of each, in memory. It reads no clock and writes nothing.
+//! Tracks in memory when the Lease of each cluster was last renewed. It reads no clock and writes nothing.
 //!
-//! What counts is when this process saw a lease change, on a clock that does not step; the stamp in it only says that it
-//! did. So a hub that was down, and whose agents could not renew their leases, finds nobody lost when it is back.
+//! The age of a Lease counts from when this process saw it change, on a monotonic clock; `renewTime` is only compared for
+//! changes. So after an outage of the hub, during which agents could not renew their Leases, no cluster is unreachable.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,67 +15,73 @@ use kube::ResourceExt as _;
 
 use super::decide::{Reach, availability, lease_seconds};
 
-/// How many clusters are remembered beyond those that there are, before those that have gone are forgotten.
-const STRAYS: usize = 64;
+/// How many entries of deleted clusters may remain before they are removed.
+const MAX_DELETED_ENTRIES: usize = 64;
 
-/// What is known of all clusters.
+/// The last renewals of the Leases of all clusters.
 #[derive(Default)]
-pub(super) struct Leases {
-    lives: HashMap<String, Life>,
-    /// When the API could last not be reached; nobody could renew a lease then.
-    troubled: Option<Timestamp>,
+pub(super) struct LeaseTracker {
+    clusters: HashMap<String, ClusterLease>,
+    /// When a request to the API server last failed; agents may have been unable to renew their Leases then.
+    last_api_failure: Option<Timestamp>,
 }
 
-struct Life {
-    beat: Beat,
-    /// Whether it was last seen to be out of reach.
-    lost: bool,
+struct ClusterLease {
+    last_renewal: Beat,
+    /// Whether the condition Available was Unknown at the last reconcile.
+    was_unreachable: bool,
 }
 
-impl Leases {
-    /// The lease of a cluster was seen at `now`.
-    pub(super) fn seen(&mut self, cluster: &str, stamp: Option<Timestamp>, now: Timestamp) {
-        let Some(stamp) = stamp else { return };
-        match self.lives.get_mut(cluster) {
-            Some(life) => life.beat = Beat::observe(Some(life.beat), stamp, now),
-            // However old it is, it may have been renewed in vain until now.
+impl LeaseTracker {
+    /// Records the `renewTime` of a Lease that was received at `now`.
+    pub(super) fn record_renewal(&mut self, cluster: &str, renew_time: Option<Timestamp>, now: Timestamp) {
+        let Some(renew_time) = renew_time else { return };
+        match self.clusters.get_mut(cluster) {
+            Some(lease) => lease.last_renewal = Beat::observe(Some(lease.last_renewal), renew_time, now),
+            // However old the Lease is, the agent may have been unable to renew it until now.
             None => {
-                let life = Life { beat: Beat::arrived(stamp, now), lost: false };
-                self.lives.insert(cluster.to_owned(), life);
+                let lease =
+                    ClusterLease { last_renewal: Beat::arrived(renew_time, now), was_unreachable: false };
+                self.clusters.insert(cluster.to_owned(), lease);
             }
         }
     }
 
-    /// The API could not be reached at `now`.
-    pub(super) fn troubled(&mut self, now: Timestamp) {
-        self.troubled = Some(now);
+    /// Records that a request to the API server failed at `now`.
+    pub(super) fn record_api_failure(&mut self, now: Timestamp) {
+        self.last_api_failure = Some(now);
     }
 
-    /// Whether a cluster is heard at `now`.
-    pub(super) fn judge(&mut self, cluster: &ManagedCluster, now: Timestamp) -> Reach {
-        let said = cluster.status.as_ref().and_then(|status| availability(&status.conditions));
-        let life = self
-            .lives
+    /// Whether a cluster is reachable at `now`.
+    pub(super) fn reach(&mut self, cluster: &ManagedCluster, now: Timestamp) -> Reach {
+        let available = cluster.status.as_ref().and_then(|status| availability(&status.conditions));
+        let lease = self
+            .clusters
             .entry(cluster.name_any())
-            .or_insert_with(|| Life { beat: Beat::witnessed(now), lost: false });
-        if life.lost && said != Some(Status::Unknown) {
-            // The agent has spoken, which is a sign of life too, and may come before the next renewal.
-            life.beat = Beat::witnessed(now);
+            .or_insert_with(|| ClusterLease { last_renewal: Beat::witnessed(now), was_unreachable: false });
+        if lease.was_unreachable && available != Some(Status::Unknown) {
+            // The agent has set the condition again, which proves that it is back, possibly before its next renewal.
+            lease.last_renewal = Beat::witnessed(now);
         }
-        life.lost = said == Some(Status::Unknown);
+        lease.was_unreachable = available == Some(Status::Unknown);
         let limit =
             Duration::from_secs(u64::from(lease_seconds(cluster)) * u64::from(LEASE_GRACE.unsigned_abs()));
         let freshness = Freshness { limit, boundary: Boundary::StaleAtLimit, max_clock_lead: limit };
-        let excused = self.troubled.map(|troubled| freshness.judge(Some(&Beat::witnessed(troubled)), now));
-        let heard = freshness.judge(Some(&life.beat), now);
-        let until = [Some(heard), excused].into_iter().flatten().filter_map(Judgement::next_change).max();
-        until.map_or(Reach::Silent, |until| Reach::Heard { until })
+        let since_failure =
+            self.last_api_failure.map(|failure| freshness.judge(Some(&Beat::witnessed(failure)), now));
+        let since_renewal = freshness.judge(Some(&lease.last_renewal), now);
+        let until = [Some(since_renewal), since_failure]
+            .into_iter()
+            .flatten()
+            .filter_map(Judgement::next_change)
+            .max();
+        until.map_or(Reach::Unreachable, |until| Reach::Reachable { until })
     }
 
-    /// Forgets those that have gone, once they are many.
-    pub(super) fn forget(&mut self, present: usize, is_present: impl Fn(&str) -> bool) {
-        if self.lives.len() > present.saturating_mul(2).saturating_add(STRAYS) {
-            self.lives.retain(|cluster, _| is_present(cluster));
+    /// Removes the entries of deleted clusters, once there are many.
+    pub(super) fn forget_deleted(&mut self, present: usize, is_present: impl Fn(&str) -> bool) {
+        if self.clusters.len() > present.saturating_mul(2).saturating_add(MAX_DELETED_ENTRIES) {
+            self.clusters.retain(|cluster, _| is_present(cluster));
         }
     }
 }
@@ -101,61 +107,73 @@ mod tests {
     }
 
     fn until(second: i64) -> Reach {
-        Reach::Heard { until: at(second) }
+        Reach::Reachable { until: at(second) }
     }
 
     #[test]
-    fn a_cluster_is_heard_for_five_times_its_lease() {
-        let mut leases = Leases::default();
-        leases.seen("c", Some(at(1000)), at(1000));
-        leases.seen("c", Some(at(1010)), at(1011));
-        assert_eq!(leases.judge(&cluster("True"), at(1012)), until(1061));
-        leases.seen("c", Some(at(1010)), at(1020));
-        assert_eq!(leases.judge(&cluster("True"), at(1060)), until(1061), "the same stamp is no renewal");
-        assert_eq!(leases.judge(&cluster("True"), at(1061)), Reach::Silent);
-        leases.seen("c", Some(at(500)), at(1062));
-        assert_eq!(leases.judge(&cluster("True"), at(1062)), until(1112), "also by a clock that lags");
+    fn cluster_is_reachable_for_five_lease_durations() {
+        let mut leases = LeaseTracker::default();
+        leases.record_renewal("c", Some(at(1000)), at(1000));
+        leases.record_renewal("c", Some(at(1010)), at(1011));
+        assert_eq!(leases.reach(&cluster("True"), at(1012)), until(1061));
+        leases.record_renewal("c", Some(at(1010)), at(1020));
+        assert_eq!(
+            leases.reach(&cluster("True"), at(1060)),
+            until(1061),
+            "an unchanged renewTime is no renewal"
+        );
+        assert_eq!(leases.reach(&cluster("True"), at(1061)), Reach::Unreachable);
+        leases.record_renewal("c", Some(at(500)), at(1062));
+        assert_eq!(
+            leases.reach(&cluster("True"), at(1062)),
+            until(1112),
+            "a renewTime in the past is a renewal too"
+        );
     }
 
     #[test]
-    fn who_is_seen_for_the_first_time_has_its_whole_time() {
-        let rows = [("an old lease", Some(10)), ("no lease", None), ("a lease of the future", Some(90_000))];
-        for (sentence, stamp) in rows {
-            let mut leases = Leases::default();
-            leases.seen("c", stamp.map(at), at(1000));
-            assert_eq!(leases.judge(&cluster("True"), at(1000)), until(1050), "{sentence}");
-            assert_eq!(leases.judge(&cluster("True"), at(1050)), Reach::Silent, "{sentence}");
+    fn newly_seen_cluster_gets_full_grace_period() {
+        let rows = [
+            ("an old lease", Some(10)),
+            ("no lease", None),
+            ("a lease with a renewTime in the future", Some(90_000)),
+        ];
+        for (case, renew_time) in rows {
+            let mut leases = LeaseTracker::default();
+            leases.record_renewal("c", renew_time.map(at), at(1000));
+            assert_eq!(leases.reach(&cluster("True"), at(1000)), until(1050), "{case}");
+            assert_eq!(leases.reach(&cluster("True"), at(1050)), Reach::Unreachable, "{case}");
         }
     }
 
     #[test]
-    fn time_in_which_the_api_could_not_be_reached_is_nobodys_silence() {
-        let mut leases = Leases::default();
-        leases.seen("c", Some(at(1000)), at(1000));
-        leases.troubled(at(1045));
-        assert_eq!(leases.judge(&cluster("True"), at(1060)), until(1095));
-        assert_eq!(leases.judge(&cluster("True"), at(1095)), Reach::Silent);
+    fn grace_period_restarts_after_api_failure() {
+        let mut leases = LeaseTracker::default();
+        leases.record_renewal("c", Some(at(1000)), at(1000));
+        leases.record_api_failure(at(1045));
+        assert_eq!(leases.reach(&cluster("True"), at(1060)), until(1095));
+        assert_eq!(leases.reach(&cluster("True"), at(1095)), Reach::Unreachable);
     }
 
     #[test]
-    fn an_agent_that_speaks_again_is_heard_before_it_renews_its_lease() {
-        let mut leases = Leases::default();
-        leases.seen("c", Some(at(1000)), at(1000));
-        assert_eq!(leases.judge(&cluster("True"), at(1050)), Reach::Silent);
-        assert_eq!(leases.judge(&cluster("Unknown"), at(1051)), Reach::Silent);
-        assert_eq!(leases.judge(&cluster("True"), at(1100)), until(1150));
-        assert_eq!(leases.judge(&cluster("True"), at(1150)), Reach::Silent);
+    fn condition_set_by_agent_makes_cluster_reachable_before_renewal() {
+        let mut leases = LeaseTracker::default();
+        leases.record_renewal("c", Some(at(1000)), at(1000));
+        assert_eq!(leases.reach(&cluster("True"), at(1050)), Reach::Unreachable);
+        assert_eq!(leases.reach(&cluster("Unknown"), at(1051)), Reach::Unreachable);
+        assert_eq!(leases.reach(&cluster("True"), at(1100)), until(1150));
+        assert_eq!(leases.reach(&cluster("True"), at(1150)), Reach::Unreachable);
     }
 
     #[test]
-    fn those_that_have_gone_are_forgotten_once_they_are_many() {
-        let mut leases = Leases::default();
+    fn entries_of_deleted_clusters_are_removed_once_there_are_many() {
+        let mut leases = LeaseTracker::default();
         for number in 0..200 {
-            leases.seen(&number.to_string(), Some(at(0)), at(0));
+            leases.record_renewal(&number.to_string(), Some(at(0)), at(0));
         }
-        leases.forget(100, |_| false);
-        assert_eq!(leases.lives.len(), 200);
-        leases.forget(10, |cluster| cluster.len() == 1);
-        assert_eq!(leases.lives.len(), 10);
+        leases.forget_deleted(100, |_| false);
+        assert_eq!(leases.clusters.len(), 200);
+        leases.forget_deleted(10, |cluster| cluster.len() == 1);
+        assert_eq!(leases.clusters.len(), 10);
     }
 }

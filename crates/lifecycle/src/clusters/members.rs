@@ -1,4 +1,5 @@
-//! Who is in a ManagedClusterSet. Pure.
+//! Decides which clusters are in a ManagedClusterSet, and parses label selectors. Pure.
+//! Which sets a Placement may use is left to `placement`.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use kube::ResourceExt as _;
 use kube::core::{Expression, Selector, SelectorExt as _};
 
-/// What is wrong with a selector.
+/// Why a label selector is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Senseless {
+pub(crate) enum InvalidSelector {
     #[error(
         "{key} has the operator {operator:?}, which is not known: In, NotIn, Exists and DoesNotExist are"
     )]
@@ -19,77 +20,81 @@ pub(crate) enum Senseless {
     NoValues { key: String, operator: String },
     #[error("{key} with the operator {operator} takes no values")]
     Values { key: String, operator: String },
-    #[error("an expression names no key")]
+    #[error("an expression has no key")]
     NoKey,
 }
 
-/// A selector of labels. What makes no sense is refused: it must not select more than was meant.
-pub(crate) fn selector(selector: &LabelSelector) -> Result<Selector, Senseless> {
+/// Parses a label selector. An invalid selector is rejected, because it must not select more than intended.
+pub(crate) fn parse_selector(selector: &LabelSelector) -> Result<Selector, InvalidSelector> {
     let labels = selector.match_labels.iter().flatten();
     let mut all: Selector = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
-    all.extend(expressions(selector.match_expressions.as_deref().unwrap_or_default())?);
+    all.extend(parse_expressions(selector.match_expressions.as_deref().unwrap_or_default())?);
     Ok(all)
 }
 
-/// The expressions of a selector.
-pub(crate) fn expressions(requirements: &[LabelSelectorRequirement]) -> Result<Selector, Senseless> {
+/// Parses the expressions of a label selector.
+pub(crate) fn parse_expressions(
+    requirements: &[LabelSelectorRequirement],
+) -> Result<Selector, InvalidSelector> {
     let mut all = Selector::default();
     for requirement in requirements {
-        all.extend(expression(requirement)?);
+        all.extend(parse_expression(requirement)?);
     }
     Ok(all)
 }
 
-fn expression(requirement: &LabelSelectorRequirement) -> Result<Expression, Senseless> {
+fn parse_expression(requirement: &LabelSelectorRequirement) -> Result<Expression, InvalidSelector> {
     let LabelSelectorRequirement { key, operator, values } = requirement;
-    let told = |what: fn(String, String) -> Senseless| Err(what(key.clone(), operator.clone()));
+    let invalid = |what: fn(String, String) -> InvalidSelector| Err(what(key.clone(), operator.clone()));
     let has_values = values.as_ref().is_some_and(|values| !values.is_empty());
     if key.is_empty() {
-        return Err(Senseless::NoKey);
+        return Err(InvalidSelector::NoKey);
     }
     match (operator.as_str(), has_values) {
         ("In" | "NotIn", true) | ("Exists" | "DoesNotExist", false) => {}
-        ("In" | "NotIn", false) => return told(|key, operator| Senseless::NoValues { key, operator }),
-        ("Exists" | "DoesNotExist", true) => {
-            return told(|key, operator| Senseless::Values { key, operator });
+        ("In" | "NotIn", false) => {
+            return invalid(|key, operator| InvalidSelector::NoValues { key, operator });
         }
-        _ => return told(|key, operator| Senseless::Operator { key, operator }),
+        ("Exists" | "DoesNotExist", true) => {
+            return invalid(|key, operator| InvalidSelector::Values { key, operator });
+        }
+        _ => return invalid(|key, operator| InvalidSelector::Operator { key, operator }),
     }
     Expression::try_from(requirement.clone())
-        .or_else(|_| told(|key, operator| Senseless::Operator { key, operator }))
+        .or_else(|_| invalid(|key, operator| InvalidSelector::Operator { key, operator }))
 }
 
-/// By what a cluster is in a set.
+/// How a ManagedClusterSet selects its clusters.
 #[derive(Debug)]
 pub(crate) enum Membership {
-    /// By the label that names the set.
+    /// Clusters whose label names the set.
     Named(String),
-    /// By labels.
+    /// Clusters that a label selector matches.
     Selected(Selector),
-    /// Nobody is in it: it does not say, or what it says makes no sense.
-    Nobody,
+    /// No clusters: the selector is missing or invalid.
+    None,
 }
 
 impl Membership {
     pub(crate) fn of(set: &ManagedClusterSet) -> Self {
-        let way = &set.spec.cluster_selector;
-        match way.selector_type {
+        let selector = &set.spec.cluster_selector;
+        match selector.selector_type {
             SelectorType::ExclusiveClusterSetLabel => Self::Named(set.name_any()),
-            SelectorType::LabelSelector => match way.label_selector.as_ref().map(selector) {
+            SelectorType::LabelSelector => match selector.label_selector.as_ref().map(parse_selector) {
                 Some(Ok(selector)) => Self::Selected(selector),
-                Some(Err(_)) | None => Self::Nobody,
+                Some(Err(_)) | None => Self::None,
             },
-            SelectorType::Other => Self::Nobody,
+            SelectorType::Other => Self::None,
         }
     }
 
     pub(crate) fn has(&self, cluster: &ManagedCluster) -> bool {
-        static NONE: BTreeMap<String, String> = BTreeMap::new();
-        let labels = cluster.metadata.labels.as_ref().unwrap_or(&NONE);
+        static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+        let labels = cluster.metadata.labels.as_ref().unwrap_or(&NO_LABELS);
         match self {
             Self::Named(set) => labels.get(SET_LABEL) == Some(set),
             Self::Selected(selector) => selector.matches(labels),
-            Self::Nobody => false,
+            Self::None => false,
         }
     }
 }
@@ -101,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_the_clusters_that_it_says() {
+    fn set_contains_clusters_that_its_selector_matches() {
         let named = json!({"selectorType": "ExclusiveClusterSetLabel"});
         let by = |selector: Value| json!({"selectorType": "LabelSelector", "labelSelector": selector});
         let is = |operator: &str, values: Value| {
@@ -117,27 +122,22 @@ mod tests {
             ("one of", is("In", json!(["prod", "test"])), json!({"env": "test"}), true),
             ("none of", is("NotIn", json!(["prod"])), json!({"env": "prod"}), false),
             ("without", is("DoesNotExist", Value::Null), json!({}), true),
+            ("unknown operator selects nothing", is("Near", json!(["prod"])), json!({"env": "prod"}), false),
+            ("NotIn without values selects nothing", is("NotIn", json!([])), json!({"env": "prod"}), false),
             (
-                "an operator that is not known has nobody",
-                is("Near", json!(["prod"])),
-                json!({"env": "prod"}),
-                false,
-            ),
-            ("not in nothing is nobody", is("NotIn", json!([])), json!({"env": "prod"}), false),
-            (
-                "a way that is not known has nobody",
+                "unknown selectorType selects nothing",
                 json!({"selectorType": "Newer"}),
                 json!({SET_LABEL: "east"}),
                 false,
             ),
-            ("by labels, but by none", json!({"selectorType": "LabelSelector"}), json!({}), false),
+            ("LabelSelector without a selector", json!({"selectorType": "LabelSelector"}), json!({}), false),
         ];
-        for (sentence, way, labels, wanted) in rows {
+        for (case, way, labels, wanted) in rows {
             let set = json!({"metadata": {"name": "east"}, "spec": {"clusterSelector": way}});
             let cluster = json!({"metadata": {"name": "c", "labels": labels}});
             let set: ManagedClusterSet = serde_json::from_value(set).unwrap();
             let has = Membership::of(&set).has(&serde_json::from_value(cluster).unwrap());
-            assert_eq!(has, wanted, "{sentence}");
+            assert_eq!(has, wanted, "{case}");
         }
     }
 }

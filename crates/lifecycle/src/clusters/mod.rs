@@ -1,22 +1,23 @@
-//! Clusters of the fleet: accepted, and in reach; the sets they are in, and the namespaces that may choose from those.
+//! Controllers of ManagedClusters, ManagedClusterSets and ManagedClusterSetBindings: acceptance, reachability, membership.
+//! Which clusters a Placement selects is left to `placement`.
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | `decide` | what the hub says of a cluster, and which taints follow from that; pure |
-//! | `leases` | whether a cluster is heard; in memory, made again after a restart |
-//! | `members` | who is in a set; pure |
-//! | `controller`, `sets` | read, ask the others, write what differs |
+//! | `decide` | the conditions, taints and finalizers of a cluster; pure |
+//! | `leases` | whether a cluster is reachable; in memory, rebuilt after a restart |
+//! | `members` | which clusters are in a set; pure |
+//! | `controller`, `sets` | nothing: they read, call the other modules and write the differences |
 //!
-//! `mirror` is shared with `placement`. **A renewal of a lease costs a map entry: no read, no write.**
-//! **Who was not looked at is not lost**: a cluster has its whole time to be heard from when this process begins to look,
-//! and again from when the API could not be reached.
+//! `object_cache` is shared with `placement`. **A renewal of a Lease only updates a map entry: no read, no write.**
+//! **A cluster is unreachable only if this process has watched its Lease for the whole grace period**: the period starts again
+//! when the process starts watching, and after the API server was unavailable.
 
 mod controller;
 mod decide;
 mod error;
 mod leases;
 pub(crate) mod members;
-pub(crate) mod mirror;
+pub(crate) mod object_cache;
 pub(crate) mod reachability;
 mod sets;
 

@@ -53,7 +53,7 @@ impl ClusterState {
     }
 
     /// Whether placements may have dropped the cluster only because it cannot be reached.
-    pub fn is_out_of_reach(self) -> bool {
+    pub fn may_be_unreachable(self) -> bool {
         matches!(
             self.reachability,
             Reachability::Unhealthy | Reachability::Unreachable | Reachability::Tainted

@@ -1,4 +1,5 @@
-//! Says of sets whether they are empty, and of bindings whether there is such a set.
+//! Sets the condition ClusterSetEmpty of ManagedClusterSets and the condition Bound of ManagedClusterSetBindings.
+//! Which clusters are in a set is decided in `members`.
 
 use std::hash::{DefaultHasher, Hash as _};
 use std::sync::Arc;
@@ -20,34 +21,34 @@ use serde_json::json;
 use super::controller::is_outdated;
 use super::error::ClusterError;
 use super::members::Membership;
-use super::mirror::{Mirror, Mirrored, gathered, that_matter};
+use super::object_cache::{CachedResource, ObjectCache, debounce, relevant_changes};
 use super::{CLUSTER_SET_BINDINGS, CLUSTER_SETS};
 use bellwether_conditions::kubernetes::upsert;
 
-/// How long changes of clusters are gathered before sets are counted again.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How long to wait for the news of a change that was told by a refused write.
-const SOON: Duration = Duration::from_secs(1);
+/// How long changes of clusters are debounced before the sets are counted again.
+const CLUSTER_DEBOUNCE: Duration = Duration::from_secs(1);
+/// How long to wait for the watch event after a write conflict.
+const CONFLICT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Whether a set has no clusters.
+/// The condition that a set has no clusters.
 const EMPTY: ConditionType = ConditionType::constant("ClusterSetEmpty");
-/// Whether there is a set to choose from.
+/// The condition that the set of a binding exists.
 const BOUND: ConditionType = ConditionType::constant("Bound");
 
-/// Says of ManagedClusterSets whether they are empty.
+/// Reconciles ManagedClusterSets: reports whether they are empty.
 pub struct ClusterSets {
     client: Client,
     clock: Arc<dyn Clock>,
-    clusters: Mirror<ManagedCluster>,
+    clusters: ObjectCache<ManagedCluster>,
 }
 
 impl ClusterSets {
-    /// For the hub of a context.
+    /// Creates the reconciler for the hub of a context.
     pub fn new(context: &Context) -> Self {
         Self {
             client: context.client.clone(),
             clock: context.clock.clone(),
-            clusters: Mirror::new(&context.client),
+            clusters: ObjectCache::new(&context.client),
         }
     }
 }
@@ -60,7 +61,8 @@ impl Reconciler for ClusterSets {
     fn watch(&self, controller: Controller<ManagedClusterSet>) -> Controller<ManagedClusterSet> {
         let labels =
             |cluster: &ManagedCluster, hasher: &mut DefaultHasher| cluster.metadata.labels.hash(hasher);
-        controller.reconcile_all_on(gathered(that_matter(self.clusters.watch(), labels), PAUSE))
+        controller
+            .reconcile_all_on(debounce(relevant_changes(self.clusters.watch(), labels), CLUSTER_DEBOUNCE))
     }
 
     async fn reconcile(&self, set: Arc<ManagedClusterSet>) -> Result<Next, ClusterError> {
@@ -70,26 +72,26 @@ impl Reconciler for ClusterSets {
         let membership = Membership::of(&set);
         let clusters = self.clusters.all().await?;
         let count = clusters.iter().filter(|cluster| membership.has(cluster)).count();
-        let held = set.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let current = set.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let api = Api::all(self.client.clone());
-        report(&api, set.as_ref(), held, emptiness(count), self.clock.as_ref()).await
+        write_condition(&api, set.as_ref(), current, empty_condition(count), self.clock.as_ref()).await
     }
 }
 
-/// Says of ManagedClusterSetBindings whether there is such a set.
+/// Reconciles ManagedClusterSetBindings: reports whether their set exists.
 pub struct ClusterSetBindings {
     client: Client,
     clock: Arc<dyn Clock>,
-    sets: Mirror<ManagedClusterSet>,
+    sets: ObjectCache<ManagedClusterSet>,
 }
 
 impl ClusterSetBindings {
-    /// For the hub of a context.
+    /// Creates the reconciler for the hub of a context.
     pub fn new(context: &Context) -> Self {
         Self {
             client: context.client.clone(),
             clock: context.clock.clone(),
-            sets: Mirror::new(&context.client),
+            sets: ObjectCache::new(&context.client),
         }
     }
 }
@@ -104,7 +106,7 @@ impl Reconciler for ClusterSetBindings {
         controller: Controller<ManagedClusterSetBinding>,
     ) -> Controller<ManagedClusterSetBinding> {
         let bindings = controller.store();
-        let concerned = self.sets.watch().flat_map(move |event| {
+        let affected = self.sets.watch().flat_map(move |event| {
             let bindings = match &event {
                 Event::Init | Event::InitApply(_) => Vec::new(),
                 Event::InitDone => bindings.state(),
@@ -115,7 +117,7 @@ impl Reconciler for ClusterSetBindings {
             };
             stream::iter(bindings.into_iter().map(|binding| ObjectRef::from_obj(binding.as_ref())))
         });
-        controller.reconcile_on(concerned)
+        controller.reconcile_on(affected)
     }
 
     async fn reconcile(&self, binding: Arc<ManagedClusterSetBinding>) -> Result<Next, ClusterError> {
@@ -123,14 +125,15 @@ impl Reconciler for ClusterSetBindings {
             return Ok(Next::OnChange);
         }
         let set = &binding.spec.cluster_set;
-        let there = self.sets.listed().await?.get(&ObjectRef::new(set)).is_some();
-        let held = binding.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let exists = self.sets.synced().await?.get(&ObjectRef::new(set)).is_some();
+        let current = binding.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let api = Api::namespaced(self.client.clone(), &binding.namespace().unwrap_or_default());
-        report(&api, binding.as_ref(), held, boundness(set, there), self.clock.as_ref()).await
+        write_condition(&api, binding.as_ref(), current, bound_condition(set, exists), self.clock.as_ref())
+            .await
     }
 }
 
-fn emptiness(count: usize) -> Desired {
+fn empty_condition(count: usize) -> Desired {
     match count {
         0 => Desired::new(
             EMPTY,
@@ -153,30 +156,31 @@ fn emptiness(count: usize) -> Desired {
     }
 }
 
-fn boundness(set: &str, there: bool) -> Desired {
-    if there {
-        let message = format!("Placements of this namespace may choose from the set {set}.");
+fn bound_condition(set: &str, exists: bool) -> Desired {
+    if exists {
+        let message =
+            format!("Placements of this namespace may select clusters of the ManagedClusterSet {set}.");
         Desired::new(BOUND, Status::True, Reason::constant("ClusterSetBound"), message)
     } else {
-        let message = format!("There is no ManagedClusterSet {set}.");
+        let message = format!("ManagedClusterSet {set} does not exist.");
         Desired::new(BOUND, Status::False, Reason::constant("ClusterSetNotFound"), message)
     }
 }
 
-/// Writes a condition where it says something new.
-async fn report<K>(
+/// Writes a condition if it changed.
+async fn write_condition<K>(
     api: &Api<K>,
     object: &K,
-    held: &[Condition],
+    current: &[Condition],
     desired: Desired,
     clock: &dyn Clock,
 ) -> Result<Next, ClusterError>
 where
-    K: Mirrored,
+    K: CachedResource,
 {
-    let mut conditions = held.to_vec();
+    let mut conditions = current.to_vec();
     let _ = upsert(&mut conditions, desired, TransitionKey::Status, clock.now());
-    if conditions == held {
+    if conditions == current {
         return Ok(Next::OnChange);
     }
     let name = object.name_any();
@@ -185,8 +189,8 @@ where
     });
     match api.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(_) => Ok(Next::OnChange),
-        // What changed is on its way to us.
-        Err(error) if is_outdated(&error) => Ok(Next::After(SOON)),
+        // The watch delivers the changed object.
+        Err(error) if is_outdated(&error) => Ok(Next::After(CONFLICT_RETRY_DELAY)),
         Err(error) => Err(ClusterError::api(format!("writing the status of {} {name}", K::kind(&())))(error)),
     }
 }
@@ -196,20 +200,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_and_a_binding_say_how_they_are() {
+    fn conditions_of_sets_and_bindings() {
         let rows = [
-            (emptiness(0), "ClusterSetEmpty=True/NoClusterMatched: No cluster is in the set."),
-            (emptiness(1), "ClusterSetEmpty=False/ClustersSelected: One cluster is in the set."),
-            (emptiness(7), "ClusterSetEmpty=False/ClustersSelected: 7 clusters are in the set."),
+            (empty_condition(0), "ClusterSetEmpty=True/NoClusterMatched: No cluster is in the set."),
+            (empty_condition(1), "ClusterSetEmpty=False/ClustersSelected: One cluster is in the set."),
+            (empty_condition(7), "ClusterSetEmpty=False/ClustersSelected: 7 clusters are in the set."),
             (
-                boundness("east", true),
-                "Bound=True/ClusterSetBound: Placements of this namespace may choose from the set east.",
+                bound_condition("east", true),
+                "Bound=True/ClusterSetBound: Placements of this namespace may select clusters of the ManagedClusterSet east.",
             ),
-            (boundness("east", false), "Bound=False/ClusterSetNotFound: There is no ManagedClusterSet east."),
+            (
+                bound_condition("east", false),
+                "Bound=False/ClusterSetNotFound: ManagedClusterSet east does not exist.",
+            ),
         ];
-        for (desired, wanted) in rows {
+        for (desired, expected) in rows {
             let Desired { type_, status, reason, message, .. } = desired;
-            assert_eq!(format!("{type_}={status}/{reason}: {message}"), wanted);
+            assert_eq!(format!("{type_}={status}/{reason}: {message}"), expected);
         }
     }
 }

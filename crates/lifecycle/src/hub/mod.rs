@@ -152,7 +152,7 @@ pub struct HubCache {
     works: HashMap<Arc<str>, BTreeMap<String, Work>>,
     /// Changes that are being started by a write that was not answered yet.
     starting: HashMap<AddonKey, Timestamp>,
-    /// The reason for which the API rejected a work.
+    /// Why the API server rejected a ManifestWork.
     rejected: HashMap<AddonKey, String>,
     recently_deleted: RecentlyDeleted,
     dirty: Dirty,
@@ -248,7 +248,7 @@ impl HubCache {
     pub fn apply_template(&mut self, template: AddOnTemplate) {
         let addon = template.spec.addon_name.clone();
         // Another way of rendering makes other objects of it, which reach the clusters by their rollout.
-        let hash = configs::hash(&(crate::render::MANNER, &template.spec));
+        let hash = configs::hash(&(crate::render::RENDERING_VERSION, &template.spec));
         self.templates.insert(template.name_any(), Arc::new(Template { object: template, hash }));
         self.refresh_catalogue(&addon);
     }
@@ -399,7 +399,7 @@ impl HubCache {
         }
     }
 
-    /// The API rejected a work of an add-on, or accepted it after all.
+    /// Records that the API server rejected a ManifestWork of an add-on, or accepted it.
     pub(crate) fn set_rejected(&mut self, key: &AddonKey, why: Option<String>) {
         let is_same = match why {
             Some(why) => self.rejected.insert(key.clone(), why.clone()).is_some_and(|before| before == why),
@@ -410,7 +410,7 @@ impl HubCache {
         }
     }
 
-    /// The reason for which the API rejected a work of an add-on.
+    /// Why the API server rejected a ManifestWork of an add-on.
     pub(crate) fn rejection(&self, key: &AddonKey) -> Option<&str> {
         self.rejected.get(key).map(String::as_str)
     }
@@ -436,7 +436,7 @@ impl HubCache {
         self.clusters.get(cluster).copied()
     }
 
-    /// The works in the namespace of a cluster.
+    /// The ManifestWorks in the namespace of a cluster.
     pub(crate) fn works(&self, cluster: &str) -> impl Iterator<Item = &Work> {
         self.works.get(cluster).into_iter().flat_map(BTreeMap::values)
     }
@@ -504,7 +504,7 @@ impl HubCache {
     }
 
     fn mark_work(&mut self, cluster: &str, work: &Work) {
-        for addon in [&work.addon, &work.claims].into_iter().flatten() {
+        for addon in [&work.addon, &work.foreign_label].into_iter().flatten() {
             self.dirty.addon(AddonKey { cluster: cluster.into(), addon: addon.clone() });
         }
     }

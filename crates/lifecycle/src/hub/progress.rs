@@ -1,4 +1,5 @@
-//! How far a cluster is in its rollout, read from its ManagedClusterAddOn alone.
+//! Reads the state of a cluster in its rollout from its ManagedClusterAddOn.
+//! Which clusters may start is left to `rollout`.
 
 use bellwether_api::addon::vocabulary::{AVAILABLE, DEGRADED, HEARTBEAT, PROGRESSING};
 use bellwether_api::addon::{ManagedClusterAddOn, SuccessCriteria};
@@ -9,13 +10,14 @@ use super::{AddonKey, HubCache, Management};
 use crate::assignment::AddonRequest;
 use crate::fields::{Field, is_installed_for, is_overridden, is_placed, is_set_by_others};
 use crate::rollout::{State, Strategy};
-use crate::standing::{Course, Standing, requested_version};
+use crate::standing::{ChangeState, Standing, requested_version};
 use crate::version::Version;
 use bellwether_conditions::kubernetes::find;
 
 impl HubCache {
-    /// How far a cluster is with what its assigned placement asks for. One without a ManagedClusterAddOn has not begun, nor
-    /// has one whose ManagedClusterAddOn does not ask for it yet: **what is done with the version before is not done**.
+    /// The state of a cluster with respect to the request of its assigned placement. A cluster has not started if it has no
+    /// ManagedClusterAddOn, or if its ManagedClusterAddOn does not have that request yet: **success with the previous version
+    /// does not count as success with the new one**.
     pub(super) fn state(
         &self,
         management: &Management,
@@ -39,7 +41,7 @@ impl HubCache {
         let version = requested_version(object, &management.catalogue);
         let same_configs = match self.configs_of(management, object) {
             Ok(configs) => configs.are_same_as(applied.unwrap_or_default()),
-            // A configuration that cannot be read was not begun with, or the change failed for that.
+            // If a configuration cannot be read, the change has not started, or it has failed because of that.
             Err(_) => true,
         };
         let criteria = strategy.as_ref().map(|strategy| strategy.criteria).unwrap_or_default();
@@ -48,8 +50,8 @@ impl HubCache {
     }
 }
 
-/// How far a cluster is with a version, from its ManagedClusterAddOn. With other configurations than those of its status it
-/// has not begun.
+/// The state of a cluster with respect to a version, from its ManagedClusterAddOn. If its configurations differ from those
+/// in its status, it has not started.
 pub fn state_of(
     object: &ManagedClusterAddOn,
     version: Option<&Version>,
@@ -59,36 +61,41 @@ pub fn state_of(
     let Some(status) = &object.status else { return State::Waiting };
     let standing = Standing::read(status);
     if version.is_none() || version != standing.begun.as_ref() || !same_configs {
-        return if matches!(standing.course, Course::Since(_)) && standing.begun.is_some() {
+        return if matches!(standing.change, ChangeState::InProgress(_)) && standing.begun.is_some() {
             State::Diverted
         } else {
             State::Waiting
         };
     }
     let Some(progressing) = find(&status.conditions, PROGRESSING) else { return State::Waiting };
-    match standing.course {
-        Course::Since(since) => State::Changing(since),
-        Course::TimedOut(_) => State::TimedOut,
+    match standing.change {
+        ChangeState::InProgress(since) => State::Changing(since),
+        ChangeState::TimedOut(_) => State::TimedOut,
         _ if standing.is_current() => {
             let generation = object.metadata.generation.unwrap_or_default();
-            proven(criteria, &status.conditions, generation, progressing.last_transition_time.0)
+            evaluate_criteria(criteria, &status.conditions, generation, progressing.last_transition_time.0)
         }
-        Course::Over | Course::Invalid => State::Failed,
+        ChangeState::Ended | ChangeState::InvalidVersion => State::Failed,
     }
 }
 
 /// Whether the success criteria are met, and since when.
-fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, applied: Timestamp) -> State {
+fn evaluate_criteria(
+    criteria: SuccessCriteria,
+    conditions: &[Condition],
+    generation: i64,
+    applied: Timestamp,
+) -> State {
     let unproven =
         |unmet_since: Timestamp, missing: String| State::Unproven { since: applied, unmet_since, missing };
-    let wanted: &[(&str, &str)] = match criteria {
+    let required: &[(&str, &str)] = match criteria {
         SuccessCriteria::Applied => &[],
         SuccessCriteria::WorkloadAvailable => &[(AVAILABLE, "True")],
         SuccessCriteria::Healthy => &[(AVAILABLE, "True"), (HEARTBEAT, "True")],
         SuccessCriteria::Other => &[("", "True")],
     };
     let mut since = applied;
-    for (type_, status) in wanted {
+    for (type_, status) in required {
         match find(conditions, type_) {
             Some(condition) if condition.status == *status => {
                 since = since.max(condition.last_transition_time.0);
@@ -114,7 +121,7 @@ fn proven(criteria: SuccessCriteria, conditions: &[Condition], generation: i64, 
     State::Done(since)
 }
 
-/// Whether a ManagedClusterAddOn asks for what its placement does, in the fields that the placement decides.
+/// Whether a ManagedClusterAddOn has the request of its placement, in the fields that the placement controls.
 pub fn requests_same(object: &ManagedClusterAddOn, request: &AddonRequest) -> bool {
     let configs = object.spec.configs == request.configs || is_set_by_others(object, Field::Configs);
     Version::new(&object.spec.install_version) == request.version
@@ -129,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn success_is_what_the_strategy_says_it_is() {
+    fn success_depends_on_criteria_of_strategy() {
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let condition = |type_: &str, status: &str, second: i64, observed: Option<i64>| -> Condition {
             serde_json::from_value(json!({"type": type_, "status": status, "reason": "R", "message": "",
@@ -138,40 +145,40 @@ mod tests {
         };
         let up = condition(AVAILABLE, "True", 20, None);
         let down = condition(AVAILABLE, "False", 20, None);
-        let beats = |observed| condition(HEARTBEAT, "True", 5, observed);
+        let heartbeat = |observed| condition(HEARTBEAT, "True", 5, observed);
         let silent = condition(HEARTBEAT, "Unknown", 30, Some(2));
-        let wrong = condition(DEGRADED, "True", 30, None);
+        let degraded = condition(DEGRADED, "True", 30, None);
         use SuccessCriteria::{Applied, Healthy, WorkloadAvailable};
         type Row = (&'static str, SuccessCriteria, Vec<Condition>, Result<i64, (i64, &'static str)>);
         let rows: Vec<Row> = vec![
-            ("applied", Applied, vec![down.clone(), silent.clone(), wrong.clone()], Ok(10)),
-            ("up", WorkloadAvailable, vec![up.clone(), silent.clone()], Ok(20)),
-            ("not up", WorkloadAvailable, vec![down], Err((20, "Available is False/R"))),
-            ("heard since", Healthy, vec![up.clone(), beats(Some(2))], Ok(20)),
+            ("applied", Applied, vec![down.clone(), silent.clone(), degraded.clone()], Ok(10)),
+            ("available", WorkloadAvailable, vec![up.clone(), silent.clone()], Ok(20)),
+            ("not available", WorkloadAvailable, vec![down], Err((20, "Available is False/R"))),
+            ("heartbeat since the change", Healthy, vec![up.clone(), heartbeat(Some(2))], Ok(20)),
             (
-                "heard before",
+                "heartbeat before the change",
                 Healthy,
-                vec![up.clone(), beats(None)],
+                vec![up.clone(), heartbeat(None)],
                 Err((10, "no heartbeat since it was applied")),
             ),
             (
-                "heard of another generation",
+                "heartbeat of another generation",
                 Healthy,
-                vec![up.clone(), beats(Some(1))],
+                vec![up.clone(), heartbeat(Some(1))],
                 Err((10, "no heartbeat since it was applied")),
             ),
-            ("never heard", Healthy, vec![up.clone()], Err((10, "Heartbeat is not reported"))),
+            ("no heartbeat ever", Healthy, vec![up.clone()], Err((10, "Heartbeat is not reported"))),
             ("silent", Healthy, vec![up.clone(), silent], Err((30, "Heartbeat is Unknown/R"))),
-            ("degraded", Healthy, vec![up, beats(Some(2)), wrong], Err((30, "Degraded is True/R"))),
+            ("degraded", Healthy, vec![up, heartbeat(Some(2)), degraded], Err((30, "Degraded is True/R"))),
         ];
-        for (sentence, criteria, conditions, wanted) in rows {
-            let wanted = match wanted {
+        for (case, criteria, conditions, expected) in rows {
+            let expected = match expected {
                 Ok(second) => State::Done(at(second)),
                 Err((unmet, missing)) => {
                     State::Unproven { since: at(10), unmet_since: at(unmet), missing: missing.to_owned() }
                 }
             };
-            assert_eq!(proven(criteria, &conditions, 2, at(10)), wanted, "{sentence}");
+            assert_eq!(evaluate_criteria(criteria, &conditions, 2, at(10)), expected, "{case}");
         }
     }
 }

@@ -35,7 +35,7 @@ impl Rollout {
 }
 
 impl HubCache {
-    /// Plans the rollouts of an add-on and marks the clusters whose turn came or went. Returns when time alone changes the
+    /// Plans the rollouts of an add-on and marks the clusters whose admission changed. Returns when time alone changes the
     /// plan.
     pub(crate) fn plan(&mut self, addon: &str, now: Timestamp) -> Option<Timestamp> {
         let mut management = self.managements.remove(addon)?;

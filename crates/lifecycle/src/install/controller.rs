@@ -165,7 +165,7 @@ impl Installer {
                 self.install(key, &request, object.as_deref(), owner.as_ref()).await?;
             }
             (Action::Uninstall, Some(object)) => {
-                if self.is_out_of_reach(key).await? && !present(&object).uninstalls_when_unreachable {
+                if self.may_be_unreachable(key).await? && !present(&object).uninstalls_when_unreachable {
                     // The watch has not delivered it yet; nothing is uninstalled for that (A17).
                     return Ok(());
                 }
@@ -218,11 +218,11 @@ impl Installer {
     }
 
     /// Whether a cluster cannot be reached, by a fresh read.
-    async fn is_out_of_reach(&self, key: &AddonKey) -> Result<bool, InstallError> {
+    async fn may_be_unreachable(&self, key: &AddonKey) -> Result<bool, InstallError> {
         let clusters: Api<ManagedCluster> = Api::all(self.client.clone());
         let found = clusters.get_opt(&key.cluster).await;
         let found = found.map_err(|source| failed("reading the cluster of", key, source))?;
-        Ok(found.is_some_and(|cluster| ClusterState::of(&cluster).is_out_of_reach()))
+        Ok(found.is_some_and(|cluster| ClusterState::of(&cluster).may_be_unreachable()))
     }
 
     fn addons(&self, key: &AddonKey) -> Api<ManagedClusterAddOn> {

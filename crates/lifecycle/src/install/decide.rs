@@ -120,8 +120,8 @@ impl InstallPlan {
     /// not merely unreachable.
     fn uninstall_later(&mut self, observed: &Observed<'_>, cluster: &str, present: &Present) {
         let state = (observed.clusters)(cluster);
-        let is_out_of_reach = state.is_some_and(ClusterState::is_out_of_reach);
-        if is_out_of_reach && !present.uninstalls_when_unreachable {
+        let may_be_unreachable = state.is_some_and(ClusterState::may_be_unreachable);
+        if may_be_unreachable && !present.uninstalls_when_unreachable {
             return;
         }
         let since = observed.unselected.get(cluster).copied().unwrap_or(observed.now);

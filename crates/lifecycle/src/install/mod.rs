@@ -1,5 +1,5 @@
 //! Which clusters have an add-on: one ManagedClusterAddOn for each cluster that a placement selects, with the version of its
-//! assigned placement. **Nothing is uninstalled by accident**: what is not known is no reason to uninstall anything.
+//! assigned placement. **Nothing is uninstalled by accident**: while a selection is unknown, nothing is uninstalled.
 
 mod controller;
 pub mod decide;

@@ -1,5 +1,5 @@
-//! Reads what there is of a Placement, has it decided which clusters it chooses, and writes the decisions in an order in
-//! which nobody vanishes; the status comes last.
+//! The Placement reconciler: reads the caches, calls `decide`, and writes the PlacementDecisions in the order of `slices`; the
+//! status of the Placement comes last.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _};
@@ -24,45 +24,45 @@ use kube::{Client, Resource as _, ResourceExt as _};
 use serde_json::json;
 
 use super::NAME;
-use super::decide::{Answer, Choice, Question, decide, is_of};
+use super::decide::{ClusterSelection, DecisionInput, PlacementResult, decide, is_of};
 use super::slices::{self, GroupLabels, Slice, Write, plan};
 use super::vocabulary::FINALIZER;
-use crate::clusters::mirror::{Mirror, Mirrored, Unwatched, gathered, that_matter};
+use crate::clusters::object_cache::{CachedResource, NotWatched, ObjectCache, debounce, relevant_changes};
 use bellwether_conditions::kubernetes::upsert;
 
-/// How long changes of clusters and sets are gathered before placements are decided again.
-const PAUSE: Duration = Duration::from_millis(250);
-/// How often the world is read anew while others write too.
-const ROUNDS: usize = 5;
+/// How long changes of clusters and sets are debounced before placements are decided again.
+const DEBOUNCE: Duration = Duration::from_millis(250);
+/// The maximum number of attempts after write conflicts in one reconcile.
+const MAX_WRITE_ATTEMPTS: usize = 5;
 
-/// Decides which clusters Placements choose.
+/// Reconciles Placements.
 pub struct Placements {
     client: Client,
     clock: Arc<dyn Clock>,
-    clusters: Mirror<ManagedCluster>,
-    sets: Mirror<ManagedClusterSet>,
-    bindings: Mirror<ManagedClusterSetBinding>,
-    decisions: Mirror<PlacementDecision>,
+    clusters: ObjectCache<ManagedCluster>,
+    sets: ObjectCache<ManagedClusterSet>,
+    bindings: ObjectCache<ManagedClusterSetBinding>,
+    decisions: ObjectCache<PlacementDecision>,
 }
 
-/// Why a Placement could not be decided, or its decisions not be written.
+/// An error while reconciling a Placement.
 #[derive(Debug, thiserror::Error)]
 pub enum PlacementError {
-    /// The API server did not answer as it should.
+    /// A request to the API server failed.
     #[error("{doing}: {source}")]
     Api {
-        /// What was tried.
+        /// The operation that failed.
         doing: String,
-        /// How it failed.
+        /// The cause.
         source: Box<kube::Error>,
     },
-    /// What there is to choose from is not known.
+    /// A watch that the decision depends on has ended.
     #[error("{0}")]
-    Unwatched(String),
-    /// Somebody undoes or changes what is written, as fast as it is written.
-    #[error("there is no end to what is to be done")]
-    Unsettled,
-    /// The status has no form on the wire.
+    NotWatched(String),
+    /// Every attempt to write ended with a conflict.
+    #[error("the placement was changed by others during every attempt to write it")]
+    TooManyConflicts,
+    /// The status cannot be serialized.
     #[error("the status cannot be written: {0}")]
     Status(#[from] serde_json::Error),
 }
@@ -71,16 +71,16 @@ impl ReconcileError for PlacementError {
     fn label(&self) -> &'static str {
         match self {
             Self::Api { .. } => "api",
-            Self::Unwatched(_) => "unwatched",
-            Self::Unsettled => "unsettled",
+            Self::NotWatched(_) => "unwatched",
+            Self::TooManyConflicts => "unsettled",
             Self::Status(_) => "status",
         }
     }
 }
 
-impl From<Unwatched> for PlacementError {
-    fn from(error: Unwatched) -> Self {
-        Self::Unwatched(error.to_string())
+impl From<NotWatched> for PlacementError {
+    fn from(error: NotWatched) -> Self {
+        Self::NotWatched(error.to_string())
     }
 }
 
@@ -91,56 +91,61 @@ impl Reconciler for Placements {
 
     fn watch(&self, controller: Controller<Placement>) -> Controller<Placement> {
         let placements = controller.store();
-        let clusters = that_matter(self.clusters.watch(), matters_of_a_cluster);
-        let sets = that_matter(self.sets.watch(), |set, hasher| {
-            // Its selector has no hash of its own.
+        let clusters = relevant_changes(self.clusters.watch(), hash_relevant_fields);
+        let sets = relevant_changes(self.sets.watch(), |set, hasher| {
+            // The selector does not implement Hash.
             format!("{:?}", set.spec.cluster_selector).hash(hasher);
         });
-        let bindings = concerned(self.bindings.watch(), placements.clone(), |binding, placements| {
-            let here = |placement: &Placement| placement.metadata.namespace == binding.metadata.namespace;
-            placements
-                .state_filter(here)
-                .iter()
-                .map(|placement| ObjectRef::from_obj(placement.as_ref()))
-                .collect()
-        });
-        let decisions = concerned(self.decisions.watch(), placements, |decision, _| {
+        let bindings =
+            affected_placements(self.bindings.watch(), placements.clone(), |binding, placements| {
+                let here = |placement: &Placement| placement.metadata.namespace == binding.metadata.namespace;
+                placements
+                    .state_filter(here)
+                    .iter()
+                    .map(|placement| ObjectRef::from_obj(placement.as_ref()))
+                    .collect()
+            });
+        let decisions = affected_placements(self.decisions.watch(), placements, |decision, _| {
             let named = decision.labels().get(PLACEMENT_LABEL);
             let key = |name: &String| ObjectRef::new(name).within(&decision.namespace().unwrap_or_default());
             named.map(key).into_iter().collect()
         });
         controller
-            .reconcile_all_on(gathered(stream::select(clusters, sets), PAUSE))
+            .reconcile_all_on(debounce(stream::select(clusters, sets), DEBOUNCE))
             .reconcile_on(bindings)
             .reconcile_on(decisions)
     }
 
     async fn reconcile(&self, placement: Arc<Placement>) -> Result<Next, PlacementError> {
-        let world = self.world().await?;
-        let own = world.decisions.iter().filter(|decision| is_of(decision, &placement)).cloned().collect();
-        let shown = Shown { placement, own };
-        // What was shown says whether a closer look is worth it.
-        if let Work::Nothing(next) = self.work(&shown, &world) {
+        let inputs = self.inputs().await?;
+        let own = inputs.decisions.iter().filter(|decision| is_of(decision, &placement)).cloned().collect();
+        let state = PlacementState { placement, own };
+        // Decide from the caches first; read from the API server only if something must be written.
+        if let PlacementAction::Nothing(next) = self.decide_action(&state, &inputs) {
             return Ok(next);
         }
-        let (namespace, name) = (shown.placement.namespace().unwrap_or_default(), shown.placement.name_any());
-        for _ in 0..ROUNDS {
-            let Some(shown) = self.read(&namespace, &name).await? else { return Ok(Next::OnChange) };
-            let (written, next) = match self.work(&shown, &self.world().await?) {
-                Work::Nothing(next) => (Written::Yes, next),
-                Work::Tell(news) => (self.tell(&shown, &news).await?, news.next),
-                Work::LetGo(farewell) => (self.let_go(&shown, &farewell).await?, Next::OnChange),
+        let (namespace, name) = (state.placement.namespace().unwrap_or_default(), state.placement.name_any());
+        for _ in 0..MAX_WRITE_ATTEMPTS {
+            let Some(state) = self.read(&namespace, &name).await? else { return Ok(Next::OnChange) };
+            let (written, next) = match self.decide_action(&state, &self.inputs().await?) {
+                PlacementAction::Nothing(next) => (WriteResult::Done, next),
+                PlacementAction::Write(changes) => {
+                    (self.write_changes(&state, &changes).await?, changes.next)
+                }
+                PlacementAction::Delete(deletion) => {
+                    (self.delete_decisions(&state, &deletion).await?, Next::OnChange)
+                }
             };
-            if written == Written::Yes {
+            if written == WriteResult::Done {
                 return Ok(next);
             }
         }
-        Err(PlacementError::Unsettled)
+        Err(PlacementError::TooManyConflicts)
     }
 }
 
-/// What there is to choose from, as the watches show it.
-struct World {
+/// The cached objects that a decision depends on.
+struct PlacementInputs {
     clusters: Vec<Arc<ManagedCluster>>,
     sets: Vec<Arc<ManagedClusterSet>>,
     bindings: Vec<Arc<ManagedClusterSetBinding>>,
@@ -148,63 +153,65 @@ struct World {
 }
 
 /// A placement with its decisions.
-struct Shown {
+struct PlacementState {
     placement: Arc<Placement>,
     own: Vec<Arc<PlacementDecision>>,
 }
 
-/// What is to be done.
-enum Work {
-    /// All is as it should be.
+/// What a reconcile has to do.
+enum PlacementAction {
+    /// There is nothing to write.
     Nothing(Next),
-    /// Something is to be written.
-    Tell(News),
-    /// The placement goes, and its decisions before it.
-    LetGo(Vec<Write>),
+    /// Changes must be written.
+    Write(PlacementChanges),
+    /// The placement is being deleted; its decisions must be deleted first.
+    Delete(Vec<Write>),
 }
 
-/// What is to be written, in this order.
-struct News {
-    /// Whether the finalizer is to be put on first: no decision is there without it.
-    hold: bool,
+/// The changes to write, in this order.
+struct PlacementChanges {
+    /// Whether to add the finalizer first; no decision is created without it.
+    add_finalizer: bool,
     writes: Vec<Write>,
     status: Option<PlacementStatus>,
     next: Next,
 }
 
-impl News {
-    fn into_work(self) -> Work {
+impl PlacementChanges {
+    fn into_action(self) -> PlacementAction {
         match self {
-            Self { hold: false, writes, status: None, next } if writes.is_empty() => Work::Nothing(next),
-            news => Work::Tell(news),
+            Self { add_finalizer: false, writes, status: None, next } if writes.is_empty() => {
+                PlacementAction::Nothing(next)
+            }
+            changes => PlacementAction::Write(changes),
         }
     }
 }
 
-/// Whether something could be written.
+/// The result of a conditional write.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Written {
-    Yes,
-    /// It has changed since it was read.
+enum WriteResult {
+    Done,
+    /// The object has changed since it was read.
     Conflict,
 }
 
 impl Placements {
-    /// For the hub of a context.
+    /// Creates the reconciler for the hub of a context.
     pub fn new(context: &Context) -> Self {
         let client = &context.client;
         Self {
             client: client.clone(),
             clock: context.clock.clone(),
-            clusters: Mirror::new(client),
-            sets: Mirror::new(client),
-            bindings: Mirror::new(client),
-            decisions: Mirror::new(client),
+            clusters: ObjectCache::new(client),
+            sets: ObjectCache::new(client),
+            bindings: ObjectCache::new(client),
+            decisions: ObjectCache::new(client),
         }
     }
 
-    async fn world(&self) -> Result<World, PlacementError> {
-        Ok(World {
+    async fn inputs(&self) -> Result<PlacementInputs, PlacementError> {
+        Ok(PlacementInputs {
             clusters: self.clusters.all().await?,
             sets: self.sets.all().await?,
             bindings: self.bindings.all().await?,
@@ -212,35 +219,35 @@ impl Placements {
         })
     }
 
-    /// What is to be done for a placement; nothing is asked of anybody.
-    fn work(&self, shown: &Shown, world: &World) -> Work {
-        let Shown { placement, own } = shown;
+    /// Decides what to do for a placement, without requests.
+    fn decide_action(&self, state: &PlacementState, inputs: &PlacementInputs) -> PlacementAction {
+        let PlacementState { placement, own } = state;
         if placement.metadata.deletion_timestamp.is_some() {
-            return farewell(shown);
+            return deletion(state);
         }
         let now = self.clock.now();
-        let question = Question {
+        let input = DecisionInput {
             placement,
-            clusters: &world.clusters,
-            sets: &world.sets,
-            bindings: &world.bindings,
+            clusters: &inputs.clusters,
+            sets: &inputs.sets,
+            bindings: &inputs.bindings,
             own,
-            all: &world.decisions,
+            all: &inputs.decisions,
             now,
         };
-        let news = match decide(&question) {
-            Answer::Keep(conditions) => News {
-                hold: false,
+        let changes = match decide(&input) {
+            PlacementResult::Keep(conditions) => PlacementChanges {
+                add_finalizer: false,
                 writes: Vec::new(),
                 status: status(placement, None, conditions, now),
                 next: Next::OnChange,
             },
-            Answer::Choose(Choice { groups, conditions, until }) => {
-                let wanted = slices::wanted(&placement.name_any(), &groups);
+            PlacementResult::Select(ClusterSelection { groups, conditions, until }) => {
+                let wanted = slices::desired_slices(&placement.name_any(), &groups);
                 let present: Vec<Slice> =
                     own.iter().map(|decision| Slice::read(decision, placement)).collect();
-                News {
-                    hold: !is_held(placement),
+                PlacementChanges {
+                    add_finalizer: !has_finalizer(placement),
                     writes: plan(&placement.name_any(), &present, &wanted),
                     status: status(placement, Some(&wanted), conditions, now),
                     next: until.map_or(Next::OnChange, |until| {
@@ -249,11 +256,11 @@ impl Placements {
                 }
             }
         };
-        news.into_work()
+        changes.into_action()
     }
 
-    /// The placement and its decisions as they are, not as they were shown.
-    async fn read(&self, namespace: &str, name: &str) -> Result<Option<Shown>, PlacementError> {
+    /// Reads the placement and its decisions from the API server instead of the caches.
+    async fn read(&self, namespace: &str, name: &str) -> Result<Option<PlacementState>, PlacementError> {
         let placement = self.placements(namespace).get_opt(name).await;
         let placement = placement.map_err(failed(|| format!("reading Placement {namespace}/{name}")))?;
         let Some(placement) = placement else { return Ok(None) };
@@ -261,36 +268,44 @@ impl Placements {
         let own = self.decisions_in(namespace).list(&labelled).await;
         let own = own.map_err(failed(|| format!("reading the decisions of Placement {namespace}/{name}")))?;
         let own = own.items.into_iter().map(Arc::new).collect();
-        Ok(Some(Shown { placement: Arc::new(placement), own }))
+        Ok(Some(PlacementState { placement: Arc::new(placement), own }))
     }
 
-    async fn tell(&self, shown: &Shown, news: &News) -> Result<Written, PlacementError> {
-        let placement = &shown.placement;
+    async fn write_changes(
+        &self,
+        state: &PlacementState,
+        changes: &PlacementChanges,
+    ) -> Result<WriteResult, PlacementError> {
+        let placement = &state.placement;
         let mut version = placement.resource_version();
-        if news.hold {
+        if changes.add_finalizer {
             let finalizers = placement.finalizers().iter().map(String::as_str).chain([FINALIZER]);
             match self.set_finalizers(placement, finalizers.collect()).await? {
                 Some(held) => version = held.resource_version(),
-                None => return Ok(Written::Conflict),
+                None => return Ok(WriteResult::Conflict),
             }
         }
-        match (self.write(shown, &news.writes).await?, &news.status) {
-            (Written::Yes, Some(status)) => self.report(placement, version, status).await,
+        match (self.write(state, &changes.writes).await?, &changes.status) {
+            (WriteResult::Done, Some(status)) => self.report(placement, version, status).await,
             (written, _) => Ok(written),
         }
     }
 
-    async fn let_go(&self, shown: &Shown, farewell: &[Write]) -> Result<Written, PlacementError> {
-        if self.write(shown, farewell).await? == Written::Conflict {
-            return Ok(Written::Conflict);
+    async fn delete_decisions(
+        &self,
+        state: &PlacementState,
+        deletion: &[Write],
+    ) -> Result<WriteResult, PlacementError> {
+        if self.write(state, deletion).await? == WriteResult::Conflict {
+            return Ok(WriteResult::Conflict);
         }
-        let finalizers = shown.placement.finalizers().iter().map(String::as_str);
+        let finalizers = state.placement.finalizers().iter().map(String::as_str);
         let others = finalizers.filter(|finalizer| *finalizer != FINALIZER).collect();
-        let released = self.set_finalizers(&shown.placement, others).await?;
-        Ok(if released.is_some() { Written::Yes } else { Written::Conflict })
+        let released = self.set_finalizers(&state.placement, others).await?;
+        Ok(if released.is_some() { WriteResult::Done } else { WriteResult::Conflict })
     }
 
-    /// Nothing where the placement has changed since it was read.
+    /// Returns `None` if the placement has changed since it was read.
     async fn set_finalizers(
         &self,
         placement: &Placement,
@@ -302,7 +317,8 @@ impl Placements {
         }});
         let placements = self.placements(&namespace);
         let written = placements.patch(&name, &PatchParams::default(), &Patch::Merge(change)).await;
-        settled(written).map_err(failed(|| format!("writing the finalizers of Placement {namespace}/{name}")))
+        conflict_as_none(written)
+            .map_err(failed(|| format!("writing the finalizers of Placement {namespace}/{name}")))
     }
 
     async fn report(
@@ -310,41 +326,41 @@ impl Placements {
         placement: &Placement,
         version: Option<String>,
         status: &PlacementStatus,
-    ) -> Result<Written, PlacementError> {
+    ) -> Result<WriteResult, PlacementError> {
         let (namespace, name) = (placement.namespace().unwrap_or_default(), placement.name_any());
         let change =
             json!({"metadata": {"resourceVersion": version}, "status": serde_json::to_value(status)?});
         let placements = self.placements(&namespace);
         let written = placements.patch_status(&name, &PatchParams::default(), &Patch::Merge(change)).await;
         let doing = || format!("writing the status of Placement {namespace}/{name}");
-        let written = settled(written).map_err(failed(doing))?;
-        Ok(if written.is_some() { Written::Yes } else { Written::Conflict })
+        let written = conflict_as_none(written).map_err(failed(doing))?;
+        Ok(if written.is_some() { WriteResult::Done } else { WriteResult::Conflict })
     }
 
-    /// Writes slices, one after the other: the order is what keeps clusters from vanishing.
-    async fn write(&self, shown: &Shown, writes: &[Write]) -> Result<Written, PlacementError> {
-        let namespace = shown.placement.namespace().unwrap_or_default();
+    /// Writes slices one after the other; the order ensures that no selected cluster is missing at any time.
+    async fn write(&self, state: &PlacementState, writes: &[Write]) -> Result<WriteResult, PlacementError> {
+        let namespace = state.placement.namespace().unwrap_or_default();
         let decisions = self.decisions_in(&namespace);
         let mut versions: HashMap<String, Option<String>> =
-            shown.own.iter().map(|decision| (decision.name_any(), decision.resource_version())).collect();
+            state.own.iter().map(|decision| (decision.name_any(), decision.resource_version())).collect();
         for write in writes {
             let (Write::Create { name, .. }
             | Write::Label { name, .. }
             | Write::Fill { name, .. }
             | Write::Delete { name }) = write;
             let version = versions.get(name).cloned().flatten();
-            let written = self.write_one(&decisions, &shown.placement, write, version).await;
-            match settled(written)
+            let written = self.write_one(&decisions, &state.placement, write, version).await;
+            match conflict_as_none(written)
                 .map_err(failed(|| format!("writing PlacementDecision {namespace}/{name}")))?
             {
                 Some(version) => versions.insert(name.clone(), version),
-                None => return Ok(Written::Conflict),
+                None => return Ok(WriteResult::Conflict),
             };
         }
-        Ok(Written::Yes)
+        Ok(WriteResult::Done)
     }
 
-    /// Writes one slice as it was seen, and says as what it is known then.
+    /// Writes one slice and returns its new resourceVersion.
     async fn write_one(
         &self,
         decisions: &Api<PlacementDecision>,
@@ -355,11 +371,11 @@ impl Placements {
         let params = PatchParams::default();
         match write {
             Write::Create { name, group } => {
-                let slice = created(placement, name, group);
+                let slice = new_decision(placement, name, group);
                 decisions.create(&PostParams::default(), &slice).await.map(|slice| slice.resource_version())
             }
             Write::Label { name, group } => {
-                let wanted = created(placement, name, group).metadata;
+                let wanted = new_decision(placement, name, group).metadata;
                 let change = json!({"metadata": {
                     "resourceVersion": version, "labels": wanted.labels, "ownerReferences": wanted.owner_references,
                 }});
@@ -393,7 +409,7 @@ impl Placements {
     }
 }
 
-fn created(placement: &Placement, name: &str, group: &GroupLabels) -> PlacementDecision {
+fn new_decision(placement: &Placement, name: &str, group: &GroupLabels) -> PlacementDecision {
     let mut slice = PlacementDecision::new(name, Default::default());
     slice.metadata = ObjectMeta {
         name: Some(name.to_owned()),
@@ -405,19 +421,21 @@ fn created(placement: &Placement, name: &str, group: &GroupLabels) -> PlacementD
     slice
 }
 
-fn is_held(placement: &Placement) -> bool {
+fn has_finalizer(placement: &Placement) -> bool {
     placement.finalizers().iter().any(|finalizer| finalizer == FINALIZER)
 }
 
-/// A placement that goes takes its decisions along. Readers know by then that it goes, and take it for no decision.
-fn farewell(shown: &Shown) -> Work {
-    if !is_held(&shown.placement) {
-        return Work::Nothing(Next::OnChange);
+/// Deletes the decisions of a placement that is being deleted. Readers see its deletionTimestamp first and ignore it.
+fn deletion(state: &PlacementState) -> PlacementAction {
+    if !has_finalizer(&state.placement) {
+        return PlacementAction::Nothing(Next::OnChange);
     }
-    Work::LetGo(shown.own.iter().map(|decision| Write::Delete { name: decision.name_any() }).collect())
+    PlacementAction::Delete(
+        state.own.iter().map(|decision| Write::Delete { name: decision.name_any() }).collect(),
+    )
 }
 
-/// The status, where it says something new. Without slices, those that it tells of stay.
+/// The new status, if it changed. Without slices, its decision groups stay unchanged.
 fn status(
     placement: &Placement,
     slices: Option<&[Slice]>,
@@ -427,7 +445,7 @@ fn status(
     let held = placement.status.clone().unwrap_or_default();
     let mut status = held.clone();
     if let Some(slices) = slices {
-        status.decision_groups = slices::told(slices);
+        status.decision_groups = slices::group_statuses(slices);
         let counts = status.decision_groups.iter().map(|group| group.clusters_count);
         status.number_of_selected_clusters = counts.fold(0, i32::saturating_add);
     }
@@ -437,8 +455,8 @@ fn status(
     (status != held).then_some(status)
 }
 
-/// What was written; nothing where it was written for a state that has passed.
-fn settled<T>(written: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
+/// The written object; `None` if the object was changed or deleted since it was read.
+fn conflict_as_none<T>(written: Result<T, kube::Error>) -> Result<Option<T>, kube::Error> {
     match written {
         Ok(written) => Ok(Some(written)),
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(None),
@@ -450,8 +468,8 @@ fn failed(doing: impl FnOnce() -> String) -> impl FnOnce(kube::Error) -> Placeme
     move |source| PlacementError::Api { doing: doing(), source: Box::new(source) }
 }
 
-/// What a choice may depend on, of a cluster. That it is heard is none of it, unless a taint says that it is not.
-fn matters_of_a_cluster(cluster: &ManagedCluster, hasher: &mut DefaultHasher) {
+/// Hashes the fields of a cluster that a selection depends on. Its reachability counts only through taints.
+fn hash_relevant_fields(cluster: &ManagedCluster, hasher: &mut DefaultHasher) {
     cluster.metadata.labels.hash(hasher);
     for taint in &cluster.spec.taints {
         (&taint.key, &taint.value, format!("{:?}", taint.effect)).hash(hasher);
@@ -466,20 +484,20 @@ fn matters_of_a_cluster(cluster: &ManagedCluster, hasher: &mut DefaultHasher) {
     }
 }
 
-/// The placements that the events of a watch concern; all of them when it begins anew, as nobody knows what was missed.
-fn concerned<K: Mirrored>(
+/// The placements that the events of a watch affect; all of them after a new list, because events may have been missed.
+fn affected_placements<K: CachedResource>(
     events: impl Stream<Item = Event<K>> + Send + 'static,
     placements: Store<Placement>,
-    whom: fn(&K, &Store<Placement>) -> Vec<ObjectRef<Placement>>,
+    affected_by: fn(&K, &Store<Placement>) -> Vec<ObjectRef<Placement>>,
 ) -> impl Stream<Item = ObjectRef<Placement>> + Send + 'static {
     events.flat_map(move |event| {
-        let concerned = match event {
+        let affected_placements = match event {
             Event::Init | Event::InitApply(_) => Vec::new(),
             Event::InitDone => {
                 placements.state().iter().map(|known| ObjectRef::from_obj(known.as_ref())).collect()
             }
-            Event::Apply(object) | Event::Delete(object) => whom(&object, &placements),
+            Event::Apply(object) | Event::Delete(object) => affected_by(&object, &placements),
         };
-        stream::iter(concerned)
+        stream::iter(affected_placements)
     })
 }

@@ -1,8 +1,7 @@
-//! What a Placement and its decisions say, if it can be told: the one way for readers. Pure.
+//! Reads the selected clusters from a Placement and its PlacementDecisions; all readers use this. Pure.
 //!
-//! Only members that upstream's controller writes too are looked at, and `observedGeneration` of conditions where it is
-//! there. What does not agree is a change that is being written, or half of one; it is not known then what is decided, and
-//! **what is not known is no reason to remove anything**.
+//! It uses only fields that the upstream controller writes too, and `observedGeneration` of conditions if it is set. If the
+//! fields do not agree, a change is being written; then the selection is unknown, and **readers must not remove anything**.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
@@ -14,52 +13,52 @@ use kube::ResourceExt as _;
 use super::decide::{clusters_of, is_disabled, is_of};
 use bellwether_conditions::kubernetes::find;
 
-/// What is decided.
+/// The selection of a Placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decided {
-    /// It cannot be told; leave everything as it is.
+    /// The selection is unknown; readers must leave everything unchanged.
     Unknown(Undecided),
-    /// These are all clusters, in the order of their groups and by name.
+    /// All selected clusters, in the order of their groups and names.
     Complete(Vec<DecidedCluster>),
 }
 
-/// A cluster that is chosen.
+/// A selected cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DecidedCluster {
-    /// The place of its group, from 0.
+    /// The index of its group, from 0.
     pub group_index: usize,
     /// The name of the cluster.
     pub cluster: String,
-    /// The name of its group; empty where that has none.
+    /// The name of its group; empty if it has none.
     pub group_name: String,
 }
 
-/// Why it cannot be told what is decided.
+/// Why the selection is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undecided {
-    /// It is going.
+    /// The placement is being deleted.
     #[error("the placement is being deleted")]
     Deleting,
-    /// Nobody has decided yet.
+    /// No controller has decided the placement yet.
     #[error("the placement has not been decided yet")]
     NotYet,
-    /// It has changed since it was decided.
+    /// The placement has changed since it was decided.
     #[error("the placement is at generation {generation}, and was decided at {decided}")]
     Outdated {
-        /// What it is at.
+        /// The generation of the placement.
         generation: i64,
-        /// What was decided.
+        /// The generation that was decided.
         decided: i64,
     },
-    /// It makes no sense, in the words of the controller.
+    /// The placement is invalid, with the message of the controller.
     #[error("{0}")]
     Misconfigured(String),
-    /// Its decisions are not what its status says: they are being written.
+    /// The decisions do not agree with the status: they are being written.
     #[error("the decisions of the placement are being written: {0}")]
     Unsettled(String),
 }
 
-/// What a Placement has decided, from the PlacementDecisions of its namespace, or of all; those of others are left out.
+/// Reads the selection of a Placement. `decisions` may contain decisions of other placements; they are ignored.
 pub fn decided(placement: &Placement, decisions: &[impl Borrow<PlacementDecision>]) -> Decided {
     let mut own: Vec<&PlacementDecision> =
         decisions.iter().map(Borrow::borrow).filter(|decision| is_of(decision, placement)).collect();
@@ -76,17 +75,17 @@ fn read(placement: &Placement, own: &[&PlacementDecision]) -> Result<Vec<Decided
     }
     let slices = own.iter().map(|decision| Slice::read(decision)).collect::<Result<Vec<_>, _>>()?;
     if is_disabled(placement) {
-        // Whoever decides instead need not write the status; what is there is all that there is to go by.
-        return if slices.is_empty() { Err(Undecided::NotYet) } else { together(&slices) };
+        // Another controller that decides the placement need not write its status, so only the decisions are used.
+        return if slices.is_empty() { Err(Undecided::NotYet) } else { collect_clusters(&slices) };
     }
     let status = placement.status.as_ref().ok_or(Undecided::NotYet)?;
-    is_current(placement, status)?;
-    let clusters = together(&slices)?;
-    agrees(status, &slices, clusters.len())?;
+    check_current(placement, status)?;
+    let clusters = collect_clusters(&slices)?;
+    check_agreement(status, &slices, clusters.len())?;
     Ok(clusters)
 }
 
-/// A decision, as it is read.
+/// The relevant fields of a PlacementDecision.
 struct Slice<'a> {
     name: String,
     group_index: usize,
@@ -98,17 +97,17 @@ impl<'a> Slice<'a> {
     fn read(decision: &'a PlacementDecision) -> Result<Self, Undecided> {
         let name = decision.name_any();
         let label = |label: &str| decision.labels().get(label).map(String::as_str);
-        // Without groups there is one.
+        // Without the label there is only one group.
         let index = label(GROUP_INDEX_LABEL).unwrap_or("0");
         let group_index = index
             .parse()
-            .map_err(|_| Undecided::Unsettled(format!("{name} says that its group is {index:?}")))?;
+            .map_err(|_| Undecided::Unsettled(format!("{name} has the invalid group index {index:?}")))?;
         let group_name = label(GROUP_NAME_LABEL).unwrap_or_default();
         Ok(Self { name, group_index, group_name, clusters: clusters_of(decision).collect() })
     }
 }
 
-fn is_current(placement: &Placement, status: &PlacementStatus) -> Result<(), Undecided> {
+fn check_current(placement: &Placement, status: &PlacementStatus) -> Result<(), Undecided> {
     let generation = placement.metadata.generation.unwrap_or_default();
     let satisfied = find(&status.conditions, SATISFIED).ok_or(Undecided::NotYet)?;
     let misconfigured = find(&status.conditions, MISCONFIGURED);
@@ -126,14 +125,14 @@ fn is_current(placement: &Placement, status: &PlacementStatus) -> Result<(), Und
     }
 }
 
-/// The clusters of all slices. One that is there twice is on its way from one to another.
-fn together(slices: &[Slice<'_>]) -> Result<Vec<DecidedCluster>, Undecided> {
+/// The clusters of all slices. A cluster that is in two slices is being moved.
+fn collect_clusters(slices: &[Slice<'_>]) -> Result<Vec<DecidedCluster>, Undecided> {
     let mut seen = HashSet::new();
     let mut clusters = Vec::new();
     for slice in slices {
         for cluster in &slice.clusters {
             if !seen.insert(*cluster) {
-                return Err(Undecided::Unsettled(format!("{cluster} is there twice")));
+                return Err(Undecided::Unsettled(format!("{cluster} is in two decisions")));
             }
             clusters.push(DecidedCluster {
                 group_index: slice.group_index,
@@ -146,9 +145,9 @@ fn together(slices: &[Slice<'_>]) -> Result<Vec<DecidedCluster>, Undecided> {
     Ok(clusters)
 }
 
-/// Whether the slices are those that the status tells of.
-fn agrees(status: &PlacementStatus, slices: &[Slice<'_>], count: usize) -> Result<(), Undecided> {
-    let unsettled = |words: String| Err(Undecided::Unsettled(words));
+/// Checks that the slices agree with the status.
+fn check_agreement(status: &PlacementStatus, slices: &[Slice<'_>], count: usize) -> Result<(), Undecided> {
+    let unsettled = |message: String| Err(Undecided::Unsettled(message));
     if slices.is_empty() {
         return unsettled("there are none".to_owned());
     }
@@ -172,19 +171,21 @@ fn agrees(status: &PlacementStatus, slices: &[Slice<'_>], count: usize) -> Resul
             status.decision_groups.len()
         ));
     }
-    for told in &status.decision_groups {
+    for group in &status.decision_groups {
         let DecisionGroupStatus { decision_group_index, decision_group_name, decisions, clusters_count } =
-            told;
+            group;
         let found = usize::try_from(*decision_group_index)
             .ok()
             .and_then(|index| groups.get(&(index, decision_group_name.as_str())));
-        let is_so = found.is_some_and(|(count, names)| {
+        let agrees = found.is_some_and(|(count, names)| {
             Ok(*count) == usize::try_from(*clusters_count)
                 && names.len() == decisions.len()
                 && decisions.iter().all(|name| names.contains(name.as_str()))
         });
-        if !is_so {
-            return unsettled(format!("group {decision_group_index} is not as the placement says"));
+        if !agrees {
+            return unsettled(format!(
+                "group {decision_group_index} differs from the status of the placement"
+            ));
         }
     }
     Ok(())
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agrees_is_believed() {
+    fn agreeing_parts_are_accepted() {
         let three = [(0, "c", "canary"), (1, "a", ""), (1, "b", "")];
         let three = Decided::Complete(
             three
@@ -296,13 +297,13 @@ mod tests {
                 slices(),
             ),
         ];
-        for (sentence, placement, slices) in rows {
-            assert_eq!(ask(placement, slices), three, "{sentence}");
+        for (case, placement, slices) in rows {
+            assert_eq!(ask(placement, slices), three, "{case}");
         }
     }
 
     #[test]
-    fn an_empty_choice_is_believed_when_it_was_made() {
+    fn empty_selection_is_accepted_once_decided() {
         let empty = with(|placement| {
             placement["status"]["numberOfSelectedClusters"] = json!(0);
             placement["status"]["decisionGroups"] =
@@ -316,8 +317,8 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_agree_is_not_known() {
-        let unsettled = |words: &str| Undecided::Unsettled(words.into());
+    fn disagreeing_parts_are_unknown() {
+        let unsettled = |message: &str| Undecided::Unsettled(message.into());
         let (canary, others) = (slices()[0].clone(), slices()[1].clone());
         let mut created = slice(2, "1", "", &[]);
         created.as_object_mut().unwrap().remove("status");
@@ -347,7 +348,7 @@ mod tests {
                 Undecided::Outdated { generation: 3, decided: 2 },
             ),
             (
-                "one that makes no sense",
+                "misconfigured placement",
                 with(|placement| placement["status"]["conditions"][1]["status"] = json!("True")),
                 slices(),
                 Undecided::Misconfigured("no sense".into()),
@@ -363,7 +364,7 @@ mod tests {
                 "a cluster that is on its way",
                 placement(),
                 json!([slice(1, "0", "canary", &["a"]), others]),
-                unsettled("a is there twice"),
+                unsettled("a is in two decisions"),
             ),
             (
                 "a decision too few, with enough clusters",
@@ -375,29 +376,29 @@ mod tests {
                 "another group",
                 placement(),
                 json!([slice(1, "0", "first", &["c"]), others]),
-                unsettled("group 0 is not as the placement says"),
+                unsettled("group 0 differs from the status of the placement"),
             ),
             (
                 "another decision",
                 placement(),
                 json!([canary, slice(3, "1", "", &["a", "b"])]),
-                unsettled("group 1 is not as the placement says"),
+                unsettled("group 1 differs from the status of the placement"),
             ),
             (
                 "more in a group than there should be",
                 placement(),
                 json!([slice(1, "0", "canary", &["a", "b"]), slice(2, "1", "", &["c"])]),
-                unsettled("group 0 is not as the placement says"),
+                unsettled("group 0 differs from the status of the placement"),
             ),
             (
                 "a group that is no number",
                 placement(),
                 json!([slice(1, "first", "canary", &["c"]), others]),
-                unsettled("p-decision-1 says that its group is \"first\""),
+                unsettled("p-decision-1 has the invalid group index \"first\""),
             ),
         ];
-        for (sentence, placement, slices, wanted) in rows {
-            assert_eq!(ask(placement, slices), Decided::Unknown(wanted), "{sentence}");
+        for (case, placement, slices, wanted) in rows {
+            assert_eq!(ask(placement, slices), Decided::Unknown(wanted), "{case}");
         }
     }
 }

@@ -1,32 +1,32 @@
-//! Placements: which clusters are chosen, and how that is told so that no reader sees a cluster vanish that stays.
+//! The Placement controller: selects clusters and writes PlacementDecisions in an order in which no reader misses a cluster
+//! that stays selected. What add-ons do with the clusters is left to `install` and `addon`.
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | `decide` | which clusters a Placement chooses, in which groups, and what to say of it; pure |
-//! | `slices` | which writes lead from the PlacementDecisions that there are to those that are wanted, and in which order; pure |
-//! | `decided` | what readers may take from a Placement and its decisions, whoever wrote them; pure |
-//! | `controller` | reads, asks the others, writes what differs |
+//! | `decide` | which clusters a Placement selects, in which groups, and its conditions; pure |
+//! | `slices` | which writes lead from the existing PlacementDecisions to the desired ones, and in which order; pure |
+//! | `decided` | which clusters a reader may conclude from a Placement and its decisions, whoever wrote them; pure |
+//! | `controller` | nothing: it reads, calls the other modules and writes the differences |
 //!
-//! # How a choice is told
+//! # How a selection is written
 //!
-//! The chosen clusters stand in the status of PlacementDecisions, at most a hundred in each; one that is new is created
-//! first, and its clusters are written after, so for a moment it is as empty as one that is meant to be. Three rules make
-//! that harmless:
+//! The selected clusters are in the status of PlacementDecisions, at most a hundred in each. A new PlacementDecision is created
+//! first and its status written afterwards, so for a moment it is empty. Three rules make that harmless:
 //!
-//! 1. **After every single write, each cluster that was chosen before and is chosen after stands in some decision.** It is
-//!    written where it goes before it is removed from where it was. Where clusters go around in a ring, some wait in a
-//!    decision that is there only meanwhile.
-//! 2. The labels of a decision, which say what group it is of, change before its clusters do; and `.status` of the
+//! 1. **After every single write, each cluster that was selected before and is selected afterwards is in some decision.** It is
+//!    added to its new decision before it is removed from the old one. If clusters move in a cycle between full decisions, some
+//!    are put into a temporary decision.
+//! 2. The labels of a decision, which name its group, change before its clusters do; and `.status` of the
 //!    Placement, with the number of clusters and the decisions of each group, is written last of all. So while a change is
-//!    being written, the parts do not agree: there are clusters twice, labels that the status does not know, or other
+//!    being written, the parts do not agree: there are clusters twice, labels that are not in the status, or other
 //!    counts.
-//! 3. [`decided`] believes in nothing but what agrees, and what it cannot believe in is not known, which is no reason to
-//!    remove anything. In what it believes in, a cluster that is missing is one that goes.
+//! 3. [`decided`] accepts the parts only if they agree; otherwise the selection is unknown, and readers must not remove anything.
+//!    If they agree, a missing cluster is one that is no longer selected.
 //!
-//! Upstream's controller writes the same members of the same kinds, and so can be read the same way; but it does not keep to
-//! the first rule, which is why a reader does well to wait a while before it takes an absence for a farewell.
+//! The upstream controller writes the same fields and can be read the same way, but it does not follow the first rule. So a
+//! reader should wait a while before it treats a missing cluster as deselected.
 //!
-//! **What makes no sense chooses nothing anew and removes nothing**: a misconfigured Placement keeps its decisions.
+//! **A misconfigured Placement keeps its decisions**: it selects no new clusters and removes none.
 
 mod cache;
 mod controller;

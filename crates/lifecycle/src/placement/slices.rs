@@ -1,6 +1,6 @@
-//! From the PlacementDecisions that there are to those that are wanted, as a sequence of writes. Pure.
+//! Plans the writes that lead from the existing PlacementDecisions (slices) to the desired ones. Pure.
 //!
-//! **After every write, each cluster that was chosen before and is chosen after stands in some slice.** So a slice is
+//! **After every write, each cluster that was selected before and is selected afterwards is in some slice.** So a slice is
 //! written when those that it loses stand elsewhere by then; and where no slice can be, because clusters go around in a ring
 //! between full ones, those that the next one loses wait in a spare slice that goes at the end. The slices at the end are
 //! exactly those that are wanted, whatever there was before. Nothing is written where nothing differs.
@@ -15,7 +15,7 @@ use kube::ResourceExt as _;
 
 use super::decide::Group;
 
-/// What the labels of a slice say of its group.
+/// The group that the labels of a slice name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct GroupLabels {
     pub(super) index: String,
@@ -35,11 +35,11 @@ impl GroupLabels {
     }
 }
 
-/// One PlacementDecision, as it is or as it is wanted.
+/// An existing or desired PlacementDecision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) name: String,
-    /// Of one that is: nothing where a label is missing, or where it is owned by a placement that was there before.
+    /// Its group; `None` if an existing slice lacks a label or is owned by an earlier placement of the same name.
     pub(super) group: Option<GroupLabels>,
     pub(super) clusters: Vec<ClusterDecision>,
 }
@@ -61,17 +61,17 @@ impl Slice {
         self.clusters.iter().map(|decision| decision.cluster_name.as_str())
     }
 
-    /// Scores and reasons do not count: they are told when the choice changes, and go on changing after.
-    fn has_the_clusters_of(&self, other: &Self) -> bool {
+    /// Scores and reasons are ignored: they change often, and are written only together with a changed selection.
+    fn has_same_clusters(&self, other: &Self) -> bool {
         self.names().eq(other.names())
     }
 }
 
-/// The slices that groups are put in, numbered from 1 across all groups.
-pub(super) fn wanted(placement: &str, groups: &[Group]) -> Vec<Slice> {
+/// The desired slices of the groups, numbered from 1 across all groups.
+pub(super) fn desired_slices(placement: &str, groups: &[Group]) -> Vec<Slice> {
     let mut slices = Vec::new();
     for group in groups {
-        // A group that is empty has a slice too.
+        // An empty group has a slice too.
         let parts: Vec<&[(String, Option<i64>)]> = match group.clusters.as_slice() {
             [] => vec![&[]],
             clusters => clusters.chunks(DECISIONS_LIMIT).collect(),
@@ -92,8 +92,8 @@ pub(super) fn wanted(placement: &str, groups: &[Group]) -> Vec<Slice> {
     slices
 }
 
-/// What the status of a placement tells of its slices.
-pub(super) fn told(slices: &[Slice]) -> Vec<DecisionGroupStatus> {
+/// The decision groups in the status of a placement.
+pub(super) fn group_statuses(slices: &[Slice]) -> Vec<DecisionGroupStatus> {
     let mut groups: Vec<DecisionGroupStatus> = Vec::new();
     for slice in slices {
         let Some(group) = &slice.group else { continue };
@@ -122,17 +122,17 @@ fn name(placement: &str, number: usize) -> String {
 /// One write of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Write {
-    /// It is created, without clusters.
+    /// Create it, without clusters.
     Create { name: String, group: GroupLabels },
-    /// Its labels change, or who owns it.
+    /// Set its labels and owner.
     Label { name: String, group: GroupLabels },
-    /// Its clusters change.
+    /// Set its clusters.
     Fill { name: String, clusters: Vec<ClusterDecision> },
-    /// It is deleted.
+    /// Delete it.
     Delete { name: String },
 }
 
-/// The writes that lead from the present slices to the wanted ones.
+/// Plans the writes that lead from the present slices to the wanted ones.
 pub(super) fn plan(placement: &str, present: &[Slice], wanted: &[Slice]) -> Vec<Write> {
     let mut tasks = tasks(present, wanted);
     if tasks.is_empty() {
@@ -141,24 +141,24 @@ pub(super) fn plan(placement: &str, present: &[Slice], wanted: &[Slice]) -> Vec<
     let mut planner = Planner::new(placement, present, wanted);
     while !tasks.is_empty() {
         let before = tasks.len();
-        // From the last to the first: clusters that come push others towards the end.
+        // From the last to the first, because new clusters shift others towards the end.
         tasks.retain(|task| {
             let is_safe = planner.at_risk(task).is_empty();
             if is_safe {
-                planner.carry_out(task);
+                planner.apply_task(task);
             }
             !is_safe
         });
         if tasks.len() == before
             && let Some(nearest) = tasks.iter().min_by_key(|task| planner.at_risk(task).len())
         {
-            planner.shelter(nearest);
+            planner.move_to_spare(nearest);
         }
     }
     planner.finish()
 }
 
-/// What has to become of one slice.
+/// The change of one slice.
 enum Task<'a> {
     Make(&'a Slice),
     Change { slice: &'a Slice, relabel: bool, refill: bool },
@@ -188,7 +188,7 @@ fn tasks<'a>(present: &'a [Slice], wanted: &'a [Slice]) -> Vec<Task<'a>> {
     let changed = wanted.iter().rev().filter_map(|slice| match held.get(slice.name.as_str()) {
         None => Some(Task::Make(slice)),
         Some(held) => {
-            let (relabel, refill) = (held.group != slice.group, !held.has_the_clusters_of(slice));
+            let (relabel, refill) = (held.group != slice.group, !held.has_same_clusters(slice));
             (relabel || refill).then_some(Task::Change { slice, relabel, refill })
         }
     });
@@ -199,7 +199,7 @@ fn tasks<'a>(present: &'a [Slice], wanted: &'a [Slice]) -> Vec<Task<'a>> {
 /// The slices as they are after the writes so far.
 struct Planner<'a> {
     placement: &'a str,
-    /// Clusters that must not be missing at any time, with where they go.
+    /// Clusters that must not be missing at any time, with their desired slice.
     staying: HashMap<&'a str, (&'a ClusterDecision, &'a Slice)>,
     state: HashMap<String, HashSet<&'a str>>,
     /// In how many slices a cluster is.
@@ -209,7 +209,7 @@ struct Planner<'a> {
     writes: Vec<Write>,
 }
 
-/// A slice that is there only meanwhile.
+/// A temporary slice.
 struct Spare {
     name: String,
     group: GroupLabels,
@@ -250,7 +250,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The clusters that would be missing if a task were carried out now.
+    /// The clusters that would be missing if the task were applied now.
     fn at_risk(&self, task: &Task<'a>) -> Vec<&'a str> {
         let Some(now) = self.state.get(&task.slice().name) else { return Vec::new() };
         let after: HashSet<&str> =
@@ -263,7 +263,7 @@ impl<'a> Planner<'a> {
         lost
     }
 
-    fn carry_out(&mut self, task: &Task<'a>) {
+    fn apply_task(&mut self, task: &Task<'a>) {
         let slice = task.slice();
         let name = || slice.name.clone();
         match (task, &slice.group) {
@@ -287,8 +287,8 @@ impl<'a> Planner<'a> {
         self.put(&slice.name, task.after().iter().map(|decision| decision.cluster_name.as_str()).collect());
     }
 
-    /// Puts those that a task would lose in spare slices of the groups that they go to.
-    fn shelter(&mut self, task: &Task<'a>) {
+    /// Puts the clusters that a task would lose into temporary slices of their groups.
+    fn move_to_spare(&mut self, task: &Task<'a>) {
         let mut by_group: BTreeMap<&'a GroupLabels, Vec<(&'a str, &'a ClusterDecision)>> = BTreeMap::new();
         for cluster in self.at_risk(task) {
             if let Some((decision, goal)) = self.staying.get(cluster)
@@ -298,13 +298,15 @@ impl<'a> Planner<'a> {
             }
         }
         for (group, clusters) in by_group {
-            let room = |spare: &Spare| DECISIONS_LIMIT - spare.clusters.len().min(DECISIONS_LIMIT);
-            let place =
-                self.spares.iter().position(|spare| spare.group == *group && room(spare) >= clusters.len());
+            let capacity = |spare: &Spare| DECISIONS_LIMIT - spare.clusters.len().min(DECISIONS_LIMIT);
+            let place = self
+                .spares
+                .iter()
+                .position(|spare| spare.group == *group && capacity(spare) >= clusters.len());
             let spare = match place.and_then(|place| self.spares.get_mut(place)) {
                 Some(spare) => spare,
                 None => {
-                    let name = unused(self.placement, &mut self.next_number, &self.state);
+                    let name = unused_name(self.placement, &mut self.next_number, &self.state);
                     self.writes.push(Write::Create { name: name.clone(), group: group.clone() });
                     self.spares.push(Spare { name, group: group.clone(), clusters: Vec::new() });
                     let Some(spare) = self.spares.last_mut() else { continue };
@@ -326,8 +328,8 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// A name that no slice has or will have.
-fn unused(placement: &str, number: &mut usize, state: &HashMap<String, HashSet<&str>>) -> String {
+/// A name that no existing or desired slice has.
+fn unused_name(placement: &str, number: &mut usize, state: &HashMap<String, HashSet<&str>>) -> String {
     loop {
         let name = name(placement, *number);
         *number += 1;

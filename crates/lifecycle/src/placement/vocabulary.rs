@@ -1,4 +1,4 @@
-//! The words that the placement controller says, which are upstream's.
+//! Condition types, reasons and the finalizer of the placement controller, as upstream defines them.
 
 use bellwether_api::cluster::vocabulary as wire;
 use bellwether_conditions::{ConditionType, Reason};
@@ -16,5 +16,5 @@ pub(super) const NO_INTERSECTION: Reason = Reason::constant("NoIntersection");
 pub(super) const SETS_EMPTY: Reason = Reason::constant("AllManagedClusterSetsEmpty");
 pub(super) const NO_MATCH: Reason = Reason::constant("NoManagedClusterMatched");
 
-pub(super) const SENSELESS: Reason = Reason::constant("Misconfigured");
-pub(super) const SENSIBLE: Reason = Reason::constant("Succeedconfigured");
+pub(super) const REASON_MISCONFIGURED: Reason = Reason::constant("Misconfigured");
+pub(super) const REASON_VALID: Reason = Reason::constant("Succeedconfigured");

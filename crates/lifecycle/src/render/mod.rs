@@ -1,5 +1,5 @@
-//! From a version to the works of a cluster: variables are filled in, workloads get what the configurations ask for, and
-//! the objects are split over as many works as they need. Pure: the same input makes the same bytes.
+//! Renders the ManifestWorks of a version for a cluster: replaces variables, applies configurations to workloads and splits
+//! the objects into ManifestWorks. Pure: the same input renders the same bytes. Writing them is left to `addon`.
 
 mod split;
 mod variables;
@@ -15,121 +15,125 @@ use bellwether_api::work::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::works::{Wanted, work_name};
+use crate::works::{DesiredWork, work_name};
 use variables::Variables;
 
-/// Where credentials for the hub are found, where nobody says otherwise.
-const HUB_KUBECONFIG: &str = "/managed/hub-kubeconfig/kubeconfig";
+/// The default value of the variable `HUB_KUBECONFIG`.
+const DEFAULT_HUB_KUBECONFIG: &str = "/managed/hub-kubeconfig/kubeconfig";
 
-/// The manner in which objects are made of a version. **It is raised whenever the same input makes other bytes**: what is
-/// made then changes on every cluster, and has to go by the rollouts instead of everywhere at once.
-pub const MANNER: u32 = 1;
+/// The version of the rendering. **Increase it whenever the same input renders other bytes**: then the ManifestWorks change on
+/// every cluster, and the rollouts must limit that change.
+pub const RENDERING_VERSION: u32 = 1;
 
-/// What the objects of a version depend on.
+/// Everything that the rendered objects depend on.
 #[derive(Clone, Copy, Debug)]
-pub struct Order<'a> {
+pub struct RenderInput<'a> {
     /// The add-on.
     pub addon: &'a str,
     /// The cluster.
     pub cluster: &'a str,
-    /// The namespace that the ManagedClusterAddOn asks for.
+    /// `spec.installNamespace` of the ManagedClusterAddOn.
     pub install_namespace: Option<&'a str>,
-    /// The version.
+    /// The template of the version.
     pub template: &'a AddOnTemplateSpec,
-    /// The configurations, the last of which counts where they differ.
+    /// The configurations; later ones take precedence.
     pub configs: &'a [&'a AddOnDeploymentConfigSpec],
 }
 
-/// Why the objects of a version cannot be made.
+/// Why a version cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// An object lacks what every object has.
+    /// An object lacks a required field.
     #[error("manifest {number}{what} has no {field}")]
     Incomplete {
-        /// Its place in the template, from 0.
+        /// Its index in the template.
         number: usize,
-        /// Which object it is, as far as that is known.
+        /// Kind and name of the object, as far as it has them.
         what: String,
-        /// What it lacks.
+        /// The missing field.
         field: &'static str,
     },
-    /// A variable stands for nothing.
+    /// A variable has no value.
     #[error("manifest {number}{what}: the variable {{{{{name}}}}} has no value")]
     Unset {
-        /// The place of the object in the template, from 0.
+        /// The index of the object in the template.
         number: usize,
-        /// Which object it is.
+        /// Kind and name of the object.
         what: String,
         /// The variable.
         name: String,
     },
-    /// An object is larger than a work may be.
-    #[error("manifest {number}{what} has {size} bytes, and a work holds {limit}")]
+    /// An object exceeds the size limit of a ManifestWork.
+    #[error("manifest {number}{what} has {size} bytes; a ManifestWork may have at most {limit}")]
     TooLarge {
-        /// The place of the object in the template, from 0.
+        /// The index of the object in the template.
         number: usize,
-        /// Which object it is.
+        /// Kind and name of the object.
         what: String,
         /// Its size.
         size: usize,
-        /// What a work holds.
+        /// The size limit of a ManifestWork.
         limit: usize,
     },
-    /// All objects together are more than a cluster is given.
-    #[error("the objects have {size} bytes, and an add-on may have {limit}")]
+    /// All objects together exceed the size limit of an add-on.
+    #[error("the objects have {size} bytes; an add-on may have at most {limit}")]
     TooMuch {
         /// Their size.
         size: usize,
-        /// The most.
+        /// The size limit of an add-on.
         limit: usize,
     },
 }
 
-/// A work as it should be.
+/// A rendered ManifestWork.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
     /// Its name.
     pub name: String,
-    /// What is asked of the cluster.
+    /// Its spec.
     pub spec: ManifestWorkSpec,
-    /// What that is, in short.
+    /// The digest of its spec.
     pub digest: String,
 }
 
 impl Rendered {
-    /// What it is to those who only compare.
-    pub fn wanted(&self) -> Wanted {
-        Wanted { name: self.name.clone(), digest: self.digest.clone() }
+    /// The part that is compared with existing ManifestWorks.
+    pub fn desired_work(&self) -> DesiredWork {
+        DesiredWork { name: self.name.clone(), digest: self.digest.clone() }
     }
 }
 
-/// Makes the works of a version for a cluster.
-pub fn render(order: &Order<'_>) -> Result<Vec<Rendered>, RenderError> {
-    let namespace = namespace(order);
-    let variables = variables(order, namespace.name);
-    let mut manifests = Vec::with_capacity(order.template.agent_spec.workload.manifests.len());
-    for (number, manifest) in order.template.agent_spec.workload.manifests.iter().enumerate() {
+/// Renders the ManifestWorks of a version for a cluster.
+pub fn render(input: &RenderInput<'_>) -> Result<Vec<Rendered>, RenderError> {
+    let namespace = install_namespace(input);
+    let variables = variables(input, namespace.name);
+    let mut manifests = Vec::with_capacity(input.template.agent_spec.workload.manifests.len());
+    for (number, manifest) in input.template.agent_spec.workload.manifests.iter().enumerate() {
         let mut manifest = manifest.clone();
-        variables.fill_in(&mut manifest).map_err(|name| RenderError::Unset {
+        variables.replace_in(&mut manifest).map_err(|name| RenderError::Unset {
             number,
-            what: described(&manifest),
+            what: describe(&manifest),
             name,
         })?;
-        complete(number, &manifest)?;
-        if namespace.moves {
-            move_to(&mut manifest, namespace.name);
+        check_required_fields(number, &manifest)?;
+        if namespace.overrides_template {
+            move_to_namespace(&mut manifest, namespace.name);
         }
-        for config in order.configs {
-            workload::adapt(&mut manifest, order.addon, config);
+        for config in input.configs {
+            workload::apply_config(&mut manifest, input.addon, config);
         }
         manifests.push(manifest);
     }
-    manifests.extend(workload::certificates(order.addon, namespace.name, order.configs));
+    manifests.extend(workload::ca_config_map(input.addon, namespace.name, input.configs));
     let parts = split::split(manifests)?;
-    Ok(parts.into_iter().enumerate().map(|(number, manifests)| work(order, number, manifests)).collect())
+    Ok(parts
+        .into_iter()
+        .enumerate()
+        .map(|(number, manifests)| build_work(input, number, manifests))
+        .collect())
 }
 
-/// What a work asks for, in short; equal for equal works, however they were written.
+/// A digest of the spec of a ManifestWork; equal for equal content.
 pub fn digest(spec: &ManifestWorkSpec) -> String {
     let bytes = serde_json::to_vec(&json!({
         "manifests": spec.workload.manifests,
@@ -139,58 +143,62 @@ pub fn digest(spec: &ManifestWorkSpec) -> String {
     Sha256::digest(bytes.unwrap_or_default()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn work(order: &Order<'_>, number: usize, manifests: Vec<Value>) -> Rendered {
-    let template = &order.template.agent_spec;
-    let manifest_configs = configs(&template.manifest_configs, &manifests);
+fn build_work(input: &RenderInput<'_>, number: usize, manifests: Vec<Value>) -> Rendered {
+    let template = &input.template.agent_spec;
+    let manifest_configs = manifest_configs(&template.manifest_configs, &manifests);
     let mut spec = ManifestWorkSpec {
         manifest_configs,
         delete_option: template.delete_option.clone(),
         ..Default::default()
     };
     spec.workload.manifests = manifests;
-    Rendered { name: work_name(order.addon, number), digest: digest(&spec), spec }
+    Rendered { name: work_name(input.addon, number), digest: digest(&spec), spec }
 }
 
 /// The namespace of an add-on on its cluster.
 struct Namespace<'a> {
     name: &'a str,
-    /// Whether the objects of the template go there wherever it puts them.
-    moves: bool,
+    /// Whether it replaces the namespaces in the template.
+    overrides_template: bool,
 }
 
-/// What a configuration says moves all objects; what the ManagedClusterAddOn says is a variable and no more.
-fn namespace<'a>(order: &Order<'a>) -> Namespace<'a> {
-    let said = order.configs.iter().rev().find_map(|config| config.agent_install_namespace.as_deref());
-    match said {
-        Some(name) if !name.is_empty() => Namespace { name, moves: true },
-        _ => Namespace { name: order.install_namespace.unwrap_or(INSTALL_NAMESPACE), moves: false },
+/// The namespace of a configuration replaces that of all objects; that of the ManagedClusterAddOn is only the value of a
+/// variable.
+fn install_namespace<'a>(input: &RenderInput<'a>) -> Namespace<'a> {
+    let configured = input.configs.iter().rev().find_map(|config| config.agent_install_namespace.as_deref());
+    match configured {
+        Some(name) if !name.is_empty() => Namespace { name, overrides_template: true },
+        _ => Namespace {
+            name: input.install_namespace.unwrap_or(INSTALL_NAMESPACE),
+            overrides_template: false,
+        },
     }
 }
 
-fn variables(order: &Order<'_>, namespace: &str) -> Variables {
-    let mut values = BTreeMap::from([("HUB_KUBECONFIG".to_owned(), HUB_KUBECONFIG.to_owned())]);
-    for config in order.configs {
+fn variables(input: &RenderInput<'_>, namespace: &str) -> Variables {
+    let mut values = BTreeMap::from([("HUB_KUBECONFIG".to_owned(), DEFAULT_HUB_KUBECONFIG.to_owned())]);
+    for config in input.configs {
         values.extend(config.customized_variables.iter().map(|one| (one.name.clone(), one.value.clone())));
     }
-    values.insert("CLUSTER_NAME".to_owned(), order.cluster.to_owned());
+    values.insert("CLUSTER_NAME".to_owned(), input.cluster.to_owned());
     values.insert("INSTALL_NAMESPACE".to_owned(), namespace.to_owned());
     Variables::new(values)
 }
 
-/// Every object has a kind and a name, or the cluster could not be asked for it.
-fn complete(number: usize, manifest: &Value) -> Result<(), RenderError> {
+/// Checks the fields without which the agent could not apply an object.
+fn check_required_fields(number: usize, manifest: &Value) -> Result<(), RenderError> {
     let rows = [("/apiVersion", "apiVersion"), ("/kind", "kind"), ("/metadata/name", "metadata.name")];
     for (path, field) in rows {
-        let there = manifest.pointer(path).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-        if !there {
-            return Err(RenderError::Incomplete { number, what: described(manifest), field });
+        let is_set = manifest.pointer(path).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+        if !is_set {
+            return Err(RenderError::Incomplete { number, what: describe(manifest), field });
         }
     }
     Ok(())
 }
 
-/// Which object it is, for people: ` (Deployment hello)`, or nothing.
-fn described(manifest: &Value) -> String {
+/// Kind and name of an object for messages, ` (Deployment hello)`, or an empty string.
+fn describe(manifest: &Value) -> String {
     let text = |path: &str| manifest.pointer(path).and_then(Value::as_str).unwrap_or_default();
     match (text("/kind"), text("/metadata/name")) {
         ("", "") => String::new(),
@@ -198,8 +206,8 @@ fn described(manifest: &Value) -> String {
     }
 }
 
-/// Puts an object into another namespace, with the accounts that it names and the namespace that it is.
-fn move_to(manifest: &mut Value, namespace: &str) {
+/// Moves an object to another namespace, including the subjects of role bindings and Namespace objects.
+fn move_to_namespace(manifest: &mut Value, namespace: &str) {
     let kind = manifest.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
     if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
         if kind == "Namespace" {
@@ -216,7 +224,7 @@ fn move_to(manifest: &mut Value, namespace: &str) {
     }
 }
 
-/// Kinds whose status tells whether they are up.
+/// Kinds whose status feedback shows whether they are available.
 const WORKLOADS: [(&str, &str, &str); 4] = [
     ("apps", "Deployment", "deployments"),
     ("apps", "DaemonSet", "daemonsets"),
@@ -224,11 +232,11 @@ const WORKLOADS: [(&str, &str, &str); 4] = [
     ("batch", "Job", "jobs"),
 ];
 
-/// What is asked for the objects of one work: what the template says of them, and how workloads are.
-fn configs(written: &[ManifestConfig], manifests: &[Value]) -> Vec<ManifestConfig> {
-    let mut configs: Vec<ManifestConfig> = written.to_vec();
+/// The manifest configs of one ManifestWork: those of the template, and status feedback for all workloads.
+fn manifest_configs(from_template: &[ManifestConfig], manifests: &[Value]) -> Vec<ManifestConfig> {
+    let mut configs: Vec<ManifestConfig> = from_template.to_vec();
     for strategy in configs.iter_mut().filter_map(|config| config.update_strategy.as_mut()) {
-        // What the API server would fill in, so that what is stored is what was asked for.
+        // Set the default of the API server here, so that the stored spec equals the rendered one.
         if let Some(apply) = &mut strategy.server_side_apply
             && apply.field_manager.is_empty()
         {
@@ -238,21 +246,22 @@ fn configs(written: &[ManifestConfig], manifests: &[Value]) -> Vec<ManifestConfi
     for manifest in manifests {
         let text = |path: &str| manifest.pointer(path).and_then(Value::as_str).unwrap_or_default();
         let group = text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
-        let known = WORKLOADS.iter().find(|(in_group, kind, _)| *in_group == group && *kind == text("/kind"));
-        let Some((group, _, resource)) = known else { continue };
+        let workload =
+            WORKLOADS.iter().find(|(in_group, kind, _)| *in_group == group && *kind == text("/kind"));
+        let Some((group, _, resource)) = workload else { continue };
         let identifier = ResourceIdentifier {
             group: (*group).to_owned(),
             resource: (*resource).to_owned(),
             namespace: text("/metadata/namespace").to_owned(),
             name: text("/metadata/name").to_owned(),
         };
-        let known = FeedbackRule { type_: FeedbackType::WellKnownStatus, json_paths: Vec::new() };
+        let rule = FeedbackRule { type_: FeedbackType::WellKnownStatus, json_paths: Vec::new() };
         match configs.iter_mut().find(|config| config.resource_identifier == identifier) {
-            Some(config) if config.feedback_rules.contains(&known) => {}
-            Some(config) => config.feedback_rules.push(known),
+            Some(config) if config.feedback_rules.contains(&rule) => {}
+            Some(config) => config.feedback_rules.push(rule),
             None => configs.push(ManifestConfig {
                 resource_identifier: identifier,
-                feedback_rules: vec![known],
+                feedback_rules: vec![rule],
                 update_strategy: None,
             }),
         }
@@ -260,13 +269,13 @@ fn configs(written: &[ManifestConfig], manifests: &[Value]) -> Vec<ManifestConfi
     configs
 }
 
-/// A part of an object, made where there is none.
-fn part<'v>(object: &'v mut Map<String, Value>, name: &str) -> Option<&'v mut Map<String, Value>> {
+/// A field that is an object, created if it is missing.
+fn object_field<'v>(object: &'v mut Map<String, Value>, name: &str) -> Option<&'v mut Map<String, Value>> {
     object.entry(name).or_insert_with(|| json!({})).as_object_mut()
 }
 
-/// A list in an object, made where there is none.
-fn items<'v>(object: &'v mut Map<String, Value>, name: &str) -> Option<&'v mut Vec<Value>> {
+/// A field that is a list, created if it is missing.
+fn list_field<'v>(object: &'v mut Map<String, Value>, name: &str) -> Option<&'v mut Vec<Value>> {
     object.entry(name).or_insert_with(|| json!([])).as_array_mut()
 }
 

@@ -1,28 +1,28 @@
-//! Objects over works: as many in each as fit, in their order.
+//! Splits objects into ManifestWorks: as many in each as fit, in their order. It does not change the objects.
 
 use bellwether_api::work::vocabulary::MANIFESTS_LIMIT;
 use serde_json::Value;
 
-use super::{RenderError, described};
+use super::{RenderError, describe};
 
-/// How full a work is made: there is more to it than its objects.
-const FILLED: usize = MANIFESTS_LIMIT / 10 * 8;
-/// The most that a cluster is given for one add-on.
-const TOTAL: usize = 32 * 1024 * 1024;
+/// The maximum size of the objects in one ManifestWork; the rest of the limit is for its other fields.
+const MAX_WORK_BYTES: usize = MANIFESTS_LIMIT / 10 * 8;
+/// The maximum size of all objects of an add-on.
+const MAX_ADDON_BYTES: usize = 32 * 1024 * 1024;
 
-/// Splits objects over works.
+/// Splits objects into ManifestWorks.
 pub(super) fn split(manifests: Vec<Value>) -> Result<Vec<Vec<Value>>, RenderError> {
     let mut works: Vec<Vec<Value>> = Vec::new();
     let (mut filled, mut total) = (0, 0_usize);
     for (number, manifest) in manifests.into_iter().enumerate() {
         let size = size(&manifest);
         if size > MANIFESTS_LIMIT {
-            let what = described(&manifest);
+            let what = describe(&manifest);
             return Err(RenderError::TooLarge { number, what, size, limit: MANIFESTS_LIMIT });
         }
         total = total.saturating_add(size);
         match works.last_mut() {
-            Some(work) if filled + size <= FILLED => {
+            Some(work) if filled + size <= MAX_WORK_BYTES => {
                 work.push(manifest);
                 filled += size;
             }
@@ -32,8 +32,8 @@ pub(super) fn split(manifests: Vec<Value>) -> Result<Vec<Vec<Value>>, RenderErro
             }
         }
     }
-    if total > TOTAL {
-        return Err(RenderError::TooMuch { size: total, limit: TOTAL });
+    if total > MAX_ADDON_BYTES {
+        return Err(RenderError::TooMuch { size: total, limit: MAX_ADDON_BYTES });
     }
     Ok(works)
 }
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_one_work_and_what_does_not_is_several() {
+    fn objects_are_split_only_if_they_do_not_fit() {
         let parts = |sizes: &[usize]| -> Vec<usize> {
             let objects = sizes.iter().enumerate().map(|(number, size)| object(number, *size)).collect();
             split(objects).unwrap().iter().map(Vec::len).collect()
@@ -67,13 +67,16 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_no_work_can_hold_is_named() {
-        let refused = split(vec![object(0, 1), object(1, 501)]).unwrap_err().to_string();
-        assert_eq!(refused, "manifest 1 (ConfigMap c1) has 513085 bytes, and a work holds 512000");
+    fn error_names_object_that_exceeds_limit() {
+        let error = split(vec![object(0, 1), object(1, 501)]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "manifest 1 (ConfigMap c1) has 513085 bytes; a ManifestWork may have at most 512000"
+        );
     }
 
     #[test]
-    fn ten_megabytes_are_many_works_and_forty_are_too_much() {
+    fn ten_megabytes_are_split_and_forty_are_rejected() {
         let objects = |count| (0..count).map(|number| object(number, 250)).collect::<Vec<_>>();
         assert_eq!(split(objects(40)).unwrap().len(), 40);
         assert!(matches!(split(objects(160)), Err(RenderError::TooMuch { .. })));
@@ -81,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_and_the_order_stays(sizes in proptest::collection::vec(0_usize..200, 0..30)) {
+        fn split_keeps_all_objects_in_order(sizes in proptest::collection::vec(0_usize..200, 0..30)) {
             let objects: Vec<Value> = sizes.iter().enumerate().map(|(number, size)| object(number, *size)).collect();
             let works = split(objects.clone()).unwrap();
             for work in &works {

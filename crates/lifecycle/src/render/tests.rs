@@ -23,11 +23,11 @@ fn deployment() -> Value {
     })
 }
 
-fn made(manifests: Value, configs: &[Value]) -> Result<Vec<Rendered>, RenderError> {
+fn render_manifests(manifests: Value, configs: &[Value]) -> Result<Vec<Rendered>, RenderError> {
     let configs: Vec<AddOnDeploymentConfigSpec> =
         configs.iter().map(|config| serde_json::from_value(config.clone()).unwrap()).collect();
     let configs: Vec<&AddOnDeploymentConfigSpec> = configs.iter().collect();
-    render(&Order {
+    render(&RenderInput {
         addon: "hello",
         cluster: "cluster1",
         install_namespace: Some("the-namespace"),
@@ -37,11 +37,11 @@ fn made(manifests: Value, configs: &[Value]) -> Result<Vec<Rendered>, RenderErro
 }
 
 fn one(manifest: Value, config: Value) -> Value {
-    made(json!([manifest]), &[config]).unwrap().remove(0).spec.workload.manifests.remove(0)
+    render_manifests(json!([manifest]), &[config]).unwrap().remove(0).spec.workload.manifests.remove(0)
 }
 
 #[test]
-fn the_cluster_and_its_namespace_are_variables_that_nobody_can_set() {
+fn cluster_name_and_namespace_variables_cannot_be_overridden() {
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{CLUSTER_NAME}}", "namespace": "{{INSTALL_NAMESPACE}}"}, "data": {"level": "{{LEVEL}}", "hub": "{{HUB_KUBECONFIG}}"}});
     let config = json!({"customizedVariables": [
         {"name": "LEVEL", "value": "debug"},
@@ -53,7 +53,7 @@ fn the_cluster_and_its_namespace_are_variables_that_nobody_can_set() {
 }
 
 #[test]
-fn what_cannot_be_made_is_named() {
+fn rendering_error_names_object() {
     let rows = [
         (
             json!([{"kind": "ConfigMap", "metadata": {"name": "c"}}]),
@@ -70,14 +70,14 @@ fn what_cannot_be_made_is_named() {
             "manifest 0 (ConfigMap {{WHICH}}): the variable {{WHICH}} has no value",
         ),
     ];
-    for (manifests, words) in rows {
-        assert_eq!(made(manifests, &[]).unwrap_err().to_string(), words);
+    for (manifests, message) in rows {
+        assert_eq!(render_manifests(manifests, &[]).unwrap_err().to_string(), message);
     }
 }
 
 #[test]
-fn a_version_without_objects_has_no_works() {
-    assert_eq!(made(json!([]), &[]), Ok(vec![]));
+fn version_without_objects_has_no_works() {
+    assert_eq!(render_manifests(json!([]), &[]), Ok(vec![]));
 }
 
 #[test]
@@ -122,23 +122,23 @@ fn configurations_reach_every_container() {
 }
 
 #[test]
-fn the_certificates_of_a_proxy_are_an_object_of_the_add_on() {
+fn ca_bundle_of_proxy_becomes_config_map() {
     let config = json!({"agentInstallNamespace": "", "proxyConfig": {"httpProxy": "http://proxy", "caBundle": "Q0E="}});
-    let works = made(json!([deployment()]), &[config]).unwrap();
+    let works = render_manifests(json!([deployment()]), &[config]).unwrap();
     let manifests = &works[0].spec.workload.manifests;
     assert_eq!(manifests[1]["metadata"], json!({"name": "hello-proxy-ca", "namespace": "the-namespace"}));
     assert_eq!(manifests[1]["binaryData"], json!({"ca-bundle.crt": "Q0E="}));
 }
 
 #[test]
-fn a_configuration_moves_all_objects_to_its_namespace() {
+fn namespace_of_configuration_applies_to_all_objects() {
     let manifests = json!([
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "hello"}},
         {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "hello"},
          "subjects": [{"kind": "ServiceAccount", "name": "hello", "namespace": "hello"}, {"kind": "Group", "name": "g"}]},
         deployment(),
     ]);
-    let works = made(manifests, &[json!({"agentInstallNamespace": "elsewhere"})]).unwrap();
+    let works = render_manifests(manifests, &[json!({"agentInstallNamespace": "elsewhere"})]).unwrap();
     let [namespace, binding, deployment] = works[0].spec.workload.manifests.as_slice() else { panic!() };
     assert_eq!(namespace["metadata"]["name"], "elsewhere");
     assert_eq!(binding["metadata"], json!({"name": "hello"}), "it is in no namespace");
@@ -148,7 +148,7 @@ fn a_configuration_moves_all_objects_to_its_namespace() {
 }
 
 #[test]
-fn an_image_is_mirrored_where_its_beginning_is_the_source() {
+fn image_is_mirrored_if_source_is_its_prefix() {
     let rows = [
         ("quay.io/org", "quay.io/org/app:v1", "mirror.local/app:v1"),
         ("quay.io/org/", "quay.io/org/app@sha256:0", "mirror.local/app@sha256:0"),
@@ -167,16 +167,21 @@ fn an_image_is_mirrored_where_its_beginning_is_the_source() {
 }
 
 #[test]
-fn how_workloads_are_is_reported_and_what_the_template_asks_for_as_well() {
+fn feedback_rules_are_added_to_those_of_template() {
     let mut wanted = template(json!([deployment()]));
     wanted.agent_spec.manifest_configs = serde_json::from_value(json!([
         {"resourceIdentifier": {"group": "apps", "resource": "deployments", "namespace": "hello", "name": "hello"},
          "updateStrategy": {"type": "ServerSideApply", "serverSideApply": {"force": true}}},
     ]))
     .unwrap();
-    let order =
-        Order { addon: "hello", cluster: "c", install_namespace: None, template: &wanted, configs: &[] };
-    let works = render(&order).unwrap();
+    let input = RenderInput {
+        addon: "hello",
+        cluster: "c",
+        install_namespace: None,
+        template: &wanted,
+        configs: &[],
+    };
+    let works = render(&input).unwrap();
     assert_eq!(
         serde_json::to_value(&works[0].spec.manifest_configs).unwrap(),
         json!([{
@@ -189,16 +194,19 @@ fn how_workloads_are_is_reported_and_what_the_template_asks_for_as_well() {
 }
 
 #[test]
-fn the_same_order_makes_the_same_works_and_another_makes_others() {
-    let first = made(json!([deployment()]), &[]).unwrap();
-    assert_eq!(made(json!([deployment()]), &[]).unwrap(), first);
-    let other = made(json!([deployment()]), &[json!({"customizedVariables": [{"name": "A", "value": "b"}]})])
-        .unwrap();
+fn rendering_is_deterministic() {
+    let first = render_manifests(json!([deployment()]), &[]).unwrap();
+    assert_eq!(render_manifests(json!([deployment()]), &[]).unwrap(), first);
+    let other = render_manifests(
+        json!([deployment()]),
+        &[json!({"customizedVariables": [{"name": "A", "value": "b"}]})],
+    )
+    .unwrap();
     assert_ne!(other[0].digest, first[0].digest);
 }
 
 #[test]
-fn whoever_makes_other_bytes_of_the_same_input_raises_the_manner() {
+fn changed_output_requires_new_rendering_version() {
     let everything = json!({
         "customizedVariables": [{"name": "LEVEL", "value": "debug"}],
         "nodePlacement": {"nodeSelector": {"disk": "fast"}, "tolerations": [{"operator": "Exists"}]},
@@ -208,10 +216,10 @@ fn whoever_makes_other_bytes_of_the_same_input_raises_the_manner() {
         "agentInstallNamespace": "elsewhere",
     });
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "n"}, "data": {"level": "{{LEVEL}}"}});
-    let made = made(json!([map, deployment()]), &[everything]).unwrap();
-    let digests: Vec<&str> = made.iter().map(|work| work.digest.as_str()).collect();
+    let render_manifests = render_manifests(json!([map, deployment()]), &[everything]).unwrap();
+    let digests: Vec<&str> = render_manifests.iter().map(|work| work.digest.as_str()).collect();
     assert_eq!(
-        (MANNER, digests),
+        (RENDERING_VERSION, digests),
         (1, vec!["ab48ff6c4484af743df5d2a729da4342ceb49fa815afcc3d1321171803228e94"])
     );
 }

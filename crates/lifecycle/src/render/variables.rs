@@ -1,11 +1,11 @@
-//! `{{NAME}}` in the texts of objects. What is between the braces is a variable if there is one of that name; a name in
-//! capitals must be one. All else stays: objects have templates of their own in their texts.
+//! Replaces `{{NAME}}` in the strings of objects if there is a variable of that name. A name in capitals without a value is an
+//! error. Other braces stay unchanged, because objects may contain templates of other tools.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What variables stand for.
+/// The values of variables by name.
 pub(super) struct Variables(BTreeMap<String, String>);
 
 impl Variables {
@@ -13,31 +13,32 @@ impl Variables {
         Self(values)
     }
 
-    /// Fills in all texts of an object, keys as well; fails with the name of a variable that has no value.
-    pub(super) fn fill_in(&self, value: &mut Value) -> Result<(), String> {
+    /// Replaces the variables in all strings of an object, including keys; fails with the name of a variable without a value.
+    pub(super) fn replace_in(&self, value: &mut Value) -> Result<(), String> {
         match value {
             Value::String(text) => {
                 if text.contains("{{") {
-                    *text = self.filled(text)?;
+                    *text = self.replace(text)?;
                 }
                 Ok(())
             }
-            Value::Array(items) => items.iter_mut().try_for_each(|item| self.fill_in(item)),
+            Value::Array(items) => items.iter_mut().try_for_each(|item| self.replace_in(item)),
             Value::Object(fields) => {
                 if fields.keys().any(|key| key.contains("{{")) {
                     let renamed = std::mem::take(fields).into_iter();
-                    *fields = renamed
-                        .map(|(key, value)| Ok((self.filled(&key)?, value)))
-                        .collect::<Result<_, String>>()?;
+                    *fields =
+                        renamed
+                            .map(|(key, value)| Ok((self.replace(&key)?, value)))
+                            .collect::<Result<_, String>>()?;
                 }
-                fields.values_mut().try_for_each(|field| self.fill_in(field))
+                fields.values_mut().try_for_each(|field| self.replace_in(field))
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
         }
     }
 
-    /// What is filled in is not looked at again: a value may have braces of its own.
-    fn filled(&self, text: &str) -> Result<String, String> {
+    /// Replaces the variables in one string. Values are not searched for variables again, because they may contain braces.
+    fn replace(&self, text: &str) -> Result<String, String> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("{{") {
@@ -52,7 +53,7 @@ impl Variables {
                     filled.push_str(value);
                     rest = behind;
                 }
-                None if must_have_a_value(name) => return Err(name.to_owned()),
+                None if is_required(name) => return Err(name.to_owned()),
                 None => {
                     filled.push_str("{{");
                     rest = after;
@@ -64,8 +65,8 @@ impl Variables {
     }
 }
 
-/// A name in capitals is a variable of ours: `{{end}}` and `{{ .Values }}` are somebody else's.
-fn must_have_a_value(name: &str) -> bool {
+/// Whether a name is in capitals, and so must be a variable; `{{end}}` and `{{ .Values }}` belong to other tools.
+fn is_required(name: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
     name.bytes().all(inside) && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
 }
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_filled_in_and_other_braces_stay() {
+    fn variables_are_replaced_and_other_braces_stay() {
         let rows = [
             ("no braces", Ok("no braces")),
             ("{{NAME}}", Ok("hello")),
@@ -99,16 +100,16 @@ mod tests {
             ("{{}}", Ok("{{}}")),
             ("}}{{NAME}}", Ok("}}hello")),
         ];
-        for (text, wanted) in rows {
-            let wanted = wanted.map(str::to_owned).map_err(str::to_owned);
-            assert_eq!(variables().filled(text), wanted, "{text}");
+        for (text, expected) in rows {
+            let expected = expected.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(variables().replace(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn texts_are_filled_in_wherever_they_are() {
+    fn variables_are_replaced_in_keys_lists_and_values() {
         let mut object = json!({"metadata": {"labels": {"app-{{NAME}}": "{{level}}"}}, "list": ["{{NAME}}", 1, null, true]});
-        variables().fill_in(&mut object).unwrap();
+        variables().replace_in(&mut object).unwrap();
         assert_eq!(
             object,
             json!({"metadata": {"labels": {"app-hello": "debug"}}, "list": ["hello", 1, null, true]})
@@ -117,8 +118,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_without_variables_is_left_as_it_is(text in "[a-z{} .$]{0,40}") {
-            prop_assert_eq!(Variables::new(BTreeMap::new()).filled(&text), Ok(text));
+        fn text_without_variables_stays_unchanged(text in "[a-z{} .$]{0,40}") {
+            prop_assert_eq!(Variables::new(BTreeMap::new()).replace(&text), Ok(text));
         }
     }
 }

@@ -18,7 +18,7 @@ const UNHEALTHY_GRACE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// It may.
-    Come,
+    MayStart,
     /// It waits, for this reason.
     Waits(WaitReason),
 }
@@ -128,7 +128,7 @@ impl Plan {
     /// that has to be planned first**: otherwise a plan for one version would let every cluster start the next.
     pub fn turn(&self, cluster: &str) -> Option<Turn> {
         match self.turns.get(cluster)? {
-            Step::Starts => Some(Turn::Come),
+            Step::Starts => Some(Turn::MayStart),
             Step::Waits(index) => Some(Turn::Waits(self.waiting.get(*index)?.reason.clone())),
         }
     }

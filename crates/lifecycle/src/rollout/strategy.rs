@@ -1,5 +1,5 @@
-//! How a placement's clusters are to change, read from what people write: durations and shares as numbers, and what makes
-//! no sense as words.
+//! Parses and validates the rollout strategy of a placement; an invalid strategy is an error message.
+//! Which clusters may start is left to `plan`.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use bellwether_api::addon::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// How the clusters of a placement are to change.
+/// The rollout strategy of a placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strategy {
-    /// How many at a time.
+    /// How many clusters change at a time.
     pub pace: Pace,
-    /// When a cluster counts as changed.
+    /// When a cluster counts as successful.
     pub criteria: SuccessCriteria,
-    /// How long it must have been well before others follow.
+    /// The soak time: how long a cluster must have been successful before the next ones start.
     pub soak: Duration,
-    /// How long it may take.
+    /// The maximum duration of a change.
     pub deadline: Option<Duration>,
-    /// How many may fail.
+    /// How many clusters may fail.
     pub tolerated: Share,
-    /// Groups that go first, and must not fail.
+    /// Decision groups that change first and must not fail.
     pub mandatory: Vec<MandatoryDecisionGroup>,
-    /// Whether nobody begins.
+    /// Whether the rollout is paused, so that no cluster starts.
     pub paused: bool,
 }
 
@@ -32,38 +32,38 @@ pub struct Strategy {
 pub enum Pace {
     /// All.
     All,
-    /// So many, by name; as many as a decision group has, where nobody says.
+    /// At most this many, in the order of their names; by default, the size of a decision group.
     Progressive(Option<Share>),
-    /// A group.
+    /// One decision group.
     PerGroup,
 }
 
-/// A number, or so many of a hundred.
+/// A number or a percentage of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// So many.
+    /// A number.
     Count(usize),
-    /// So many of a hundred, rounded up.
+    /// A percentage, rounded up.
     Percent(usize),
 }
 
 impl Share {
-    /// Reads what people write.
+    /// Parses a number or a percentage.
     pub fn read(written: &IntOrString) -> Result<Self, String> {
-        let wrong = || format!("{} is neither a number nor a percentage", shown(written));
+        let invalid = || format!("{} is neither a number nor a percentage", display_value(written));
         match written {
-            IntOrString::Int(number) => usize::try_from(*number).map(Self::Count).map_err(|_| wrong()),
+            IntOrString::Int(number) => usize::try_from(*number).map(Self::Count).map_err(|_| invalid()),
             IntOrString::String(text) => {
                 let (number, make): (&str, fn(usize) -> Self) = match text.strip_suffix('%') {
                     Some(number) => (number, Self::Percent),
                     None => (text, Self::Count),
                 };
-                number.parse().map(make).map_err(|_| wrong())
+                number.parse().map(make).map_err(|_| invalid())
             }
         }
     }
 
-    /// How many that is of so many.
+    /// The number of clusters out of `total`.
     pub fn of(self, total: usize) -> usize {
         match self {
             Self::Count(count) => count,
@@ -72,7 +72,7 @@ impl Share {
     }
 }
 
-fn shown(written: &IntOrString) -> String {
+fn display_value(written: &IntOrString) -> String {
     match written {
         IntOrString::Int(number) => number.to_string(),
         IntOrString::String(text) => format!("{text:?}"),
@@ -80,13 +80,13 @@ fn shown(written: &IntOrString) -> String {
 }
 
 impl Strategy {
-    /// Reads what a placement asks for; in words what of it makes no sense.
+    /// Parses the strategy of a placement; the error says which field is invalid.
     pub fn read(placement: &PlacementStrategy) -> Result<Self, String> {
         let written = placement.rollout_strategy.clone().unwrap_or_default();
         let strategy = match written.type_ {
             RolloutType::All => {
-                // Nobody waits for anybody, so that neither soaking nor failures keep anybody back.
-                let limits = limited(&written.all.unwrap_or_default().limits)?;
+                // All clusters start at once, so neither the soak time nor failures hold any cluster back.
+                let limits = with_limits(&written.all.unwrap_or_default().limits)?;
                 Strategy { soak: Duration::ZERO, tolerated: Share::Percent(100), ..limits }
             }
             RolloutType::Progressive => {
@@ -96,7 +96,7 @@ impl Strategy {
                 Strategy {
                     pace: Pace::Progressive(concurrency),
                     mandatory: progressive.mandatory_decision_groups,
-                    ..limited(&progressive.limits)?
+                    ..with_limits(&progressive.limits)?
                 }
             }
             RolloutType::ProgressivePerGroup => {
@@ -104,52 +104,51 @@ impl Strategy {
                 Strategy {
                     pace: Pace::PerGroup,
                     mandatory: per_group.mandatory_decision_groups,
-                    ..limited(&per_group.limits)?
+                    ..with_limits(&per_group.limits)?
                 }
             }
             RolloutType::Other => return Err("this type of rollout is not known".to_owned()),
         };
         if written.success_criteria == SuccessCriteria::Other {
-            return Err("these successCriteria are not known".to_owned());
+            return Err("unknown successCriteria".to_owned());
         }
         Ok(Self { criteria: written.success_criteria, paused: placement.paused, ..strategy })
     }
 }
 
-/// All at once, within limits.
-fn limited(limits: &RolloutLimits) -> Result<Strategy, String> {
+/// A strategy for all clusters at once with the given limits.
+fn with_limits(limits: &RolloutLimits) -> Result<Strategy, String> {
     let tolerated = limits.max_failures.as_ref().map(Share::read).transpose();
     Ok(Strategy {
         pace: Pace::All,
         criteria: SuccessCriteria::Applied,
-        soak: soak(limits.min_success_time.as_deref())?,
-        deadline: deadline(limits.progress_deadline.as_deref())?,
+        soak: parse_soak_time(limits.min_success_time.as_deref())?,
+        deadline: parse_deadline(limits.progress_deadline.as_deref())?,
         tolerated: tolerated.map_err(|why| format!("maxFailures: {why}"))?.unwrap_or(Share::Count(0)),
         mandatory: Vec::new(),
         paused: false,
     })
 }
 
-fn soak(written: Option<&str>) -> Result<Duration, String> {
+fn parse_soak_time(written: Option<&str>) -> Result<Duration, String> {
     match written {
         None | Some("" | "0") => Ok(Duration::ZERO),
-        Some(text) => {
-            duration(text).ok_or_else(|| format!("minSuccessTime: {text:?} is no duration, as 5m or 1h30m"))
-        }
+        Some(text) => parse_duration(text)
+            .ok_or_else(|| format!("minSuccessTime: {text:?} is not a duration such as 5m or 1h30m")),
     }
 }
 
-fn deadline(written: Option<&str>) -> Result<Option<Duration>, String> {
+fn parse_deadline(written: Option<&str>) -> Result<Option<Duration>, String> {
     match written {
         None | Some("" | "None") => Ok(None),
-        Some(text) => duration(text)
-            .map(Some)
-            .ok_or_else(|| format!("progressDeadline: {text:?} is no duration, as 5m or 1h30m, nor None")),
+        Some(text) => parse_duration(text).map(Some).ok_or_else(|| {
+            format!("progressDeadline: {text:?} is neither a duration such as 5m or 1h30m nor None")
+        }),
     }
 }
 
-/// Numbers, each with its unit: `1h30m`.
-fn duration(text: &str) -> Option<Duration> {
+/// Parses a duration such as `1h30m`.
+fn parse_duration(text: &str) -> Option<Duration> {
     const UNITS: [(&str, u64); 4] = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
     let mut rest = text;
     let mut total = Duration::ZERO;
@@ -179,18 +178,18 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_all_change_at_once() {
-        let nothing = Strategy::read(&PlacementStrategy::default()).unwrap();
-        assert_eq!(nothing.pace, Pace::All);
+    fn default_strategy_changes_all_clusters_at_once() {
+        let default = Strategy::read(&PlacementStrategy::default()).unwrap();
+        assert_eq!(default.pace, Pace::All);
         assert_eq!(
-            (nothing.soak, nothing.deadline, nothing.tolerated),
+            (default.soak, default.deadline, default.tolerated),
             (Duration::ZERO, None, Share::Percent(100))
         );
-        assert_eq!(read(json!({"type": "All"})).unwrap(), nothing);
+        assert_eq!(read(json!({"type": "All"})).unwrap(), default);
     }
 
     #[test]
-    fn every_field_is_read() {
+    fn every_field_is_parsed() {
         let found = read(json!({
             "type": "Progressive",
             "successCriteria": "Healthy",
@@ -211,10 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_said_in_words() {
+    fn invalid_strategy_is_rejected_with_message() {
         let rows = [
             (json!({"type": "Sideways"}), "this type of rollout is not known"),
-            (json!({"type": "All", "successCriteria": "Vibes"}), "these successCriteria are not known"),
+            (json!({"type": "All", "successCriteria": "Vibes"}), "unknown successCriteria"),
             (
                 json!({"type": "Progressive", "progressive": {"maxConcurrency": "many"}}),
                 "maxConcurrency: \"many\" is neither a number nor a percentage",
@@ -225,35 +224,35 @@ mod tests {
             ),
             (
                 json!({"type": "ProgressivePerGroup", "progressivePerGroup": {"progressDeadline": "10mfoo"}}),
-                "progressDeadline: \"10mfoo\" is no duration, as 5m or 1h30m, nor None",
+                "progressDeadline: \"10mfoo\" is neither a duration such as 5m or 1h30m nor None",
             ),
             (
                 json!({"type": "ProgressivePerGroup", "progressivePerGroup": {"minSuccessTime": "soon"}}),
-                "minSuccessTime: \"soon\" is no duration, as 5m or 1h30m",
+                "minSuccessTime: \"soon\" is not a duration such as 5m or 1h30m",
             ),
         ];
-        for (rollout, words) in rows {
-            assert_eq!(read(rollout), Err(words.to_owned()));
+        for (rollout, message) in rows {
+            assert_eq!(read(rollout), Err(message.to_owned()));
         }
     }
 
     #[test]
-    fn a_share_is_a_number_or_rounded_up() {
+    fn percentage_is_rounded_up() {
         let rows = [
             (Share::Count(3), 2, 3),
             (Share::Percent(50), 5, 3),
             (Share::Percent(1), 4, 1),
             (Share::Percent(0), 4, 0),
         ];
-        for (share, total, wanted) in rows {
-            assert_eq!(share.of(total), wanted, "{share:?} of {total}");
+        for (share, total, expected) in rows {
+            assert_eq!(share.of(total), expected, "{share:?} of {total}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_is_too_odd_for_a_duration(text in "[0-9hms]{0,12}|.{0,8}") {
-            let _ = duration(&text);
+        fn parsing_a_duration_never_panics(text in "[0-9hms]{0,12}|.{0,8}") {
+            let _ = parse_duration(&text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why clusters of a rollout have not started, as a stable code and in words.
+//! Why clusters of a rollout have not started, as a stable code and a message.
 
 use std::fmt;
 

@@ -14,7 +14,7 @@ use crate::fleet::{ADDONS, Addon, CLUSTERS, Controllers, Fleet, Theatre, WORKS, 
 
 const RIGHTS: &str = include_str!("../../../../deploy/hub/roles.yaml");
 
-pub(crate) async fn never_more_than_may_change_at_the_same_time(theatre: &Theatre) {
+pub(crate) async fn concurrency_limit_is_never_exceeded(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 6).await;
     let addon = fleet.addon();
     addon.publish(&["v1", "v2"]).await;
@@ -178,7 +178,7 @@ async fn audited(directory: &Path) -> (Theatre, std::path::PathBuf) {
 }
 
 #[test]
-fn the_writes_of_the_hub_are_within_what_was_decided_and_none_are_for_nothing() {
+fn hub_writes_stay_within_budget_and_are_all_needed() {
     on_moving_time(async {
         let directory = tempfile::tempdir().unwrap();
         let (theatre, log) = audited(directory.path()).await;
@@ -234,7 +234,7 @@ fn the_writes_of_the_hub_are_within_what_was_decided_and_none_are_for_nothing() 
 /// That all is there and that it is up is one thing to say, where the workloads come up soon after they were applied; they
 /// are waited for. One that takes longer is told of as it is, and again when it is up.
 #[test]
-fn workloads_that_come_up_soon_cost_no_write_of_their_own() {
+fn quickly_available_workloads_cost_no_extra_write() {
     on_moving_time(async {
         let directory = tempfile::tempdir().unwrap();
         let (theatre, log) = audited(directory.path()).await;
@@ -268,7 +268,7 @@ fn workloads_that_come_up_soon_cost_no_write_of_their_own() {
             for number in 1..=3 {
                 addon.until_done(number, version, last).await;
                 addon
-                    .until_condition(number, "Available", "True/ProbeAvailable: 1 workload(s) are up.")
+                    .until_condition(number, "Available", "True/ProbeAvailable: 1 workload(s) are available.")
                     .await;
             }
         };
@@ -296,14 +296,16 @@ fn workloads_that_come_up_soon_cost_no_write_of_their_own() {
         for number in 1..=3 {
             addon.until_done(number, "v3", "v2").await;
             let named = format!("Deployment default/{}", addon.object("d", number));
-            let late = format!("False/ProbeUnavailable: {named}: 1 of 2 copies are new.");
+            let late = format!("False/ProbeUnavailable: {named}: 1 of 2 replicas are updated.");
             addon.until_condition(number, "Available", &late).await;
         }
         let (most, writes) = ledger.most_of_a_cluster().await;
         assert_eq!(most, 4, "not up in time: {writes:#?}");
         for number in 1..=3 {
             addon.copies("d", number, 2, 2).await;
-            addon.until_condition(number, "Available", "True/ProbeAvailable: 1 workload(s) are up.").await;
+            addon
+                .until_condition(number, "Available", "True/ProbeAvailable: 1 workload(s) are available.")
+                .await;
         }
         let (most, writes) = ledger.most_of_a_cluster().await;
         assert_eq!(most, 1, "up at last: {writes:#?}");
@@ -317,7 +319,7 @@ fn workloads_that_come_up_soon_cost_no_write_of_their_own() {
 }
 
 #[test]
-fn of_a_hundred_and_fifty_clusters_none_loses_its_add_on_when_one_joins_that_comes_first() {
+fn joining_first_cluster_removes_no_addon_of_150_clusters() {
     on_paused_time(async {
         let server = embedded::builder().start().await.unwrap();
         let theatre = Theatre::prepare(embedded::of(&server, HUB), Vec::new(), Controllers::Own).await;

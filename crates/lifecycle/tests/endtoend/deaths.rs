@@ -175,12 +175,12 @@ fn at_every_write(mortal: Mortal, least: usize) {
 }
 
 #[test]
-fn a_hub_that_dies_at_any_write_is_followed_by_one_that_comes_to_the_same_end() {
+fn hub_crash_at_any_write_reaches_same_state() {
     at_every_write(Mortal::Hub, 20);
 }
 
 #[test]
-fn an_agent_that_dies_at_any_write_is_followed_by_one_that_comes_to_the_same_end() {
+fn agent_crash_at_any_write_reaches_same_state() {
     at_every_write(Mortal::Agent(CANARY), 5);
     at_every_write(Mortal::Agent(4), 5);
 }

@@ -30,7 +30,7 @@ async fn at_v1<'f>(fleet: &'f Fleet<'f>) -> Addon<'f> {
     addon
 }
 
-pub(crate) async fn a_template_that_cannot_be_rendered_says_which_object_and_why(theatre: &Theatre) {
+pub(crate) async fn rendering_error_names_object_and_cause(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     let addon = at_v1(&fleet).await;
     addon.publish_with("v2", json!([addon.map("more", json!({"level": "{{LEVEL}}"}))])).await;
@@ -51,7 +51,7 @@ pub(crate) async fn a_template_that_cannot_be_rendered_says_which_object_and_why
     }
 }
 
-pub(crate) async fn a_manifest_that_a_cluster_rejects_is_named_with_its_words(theatre: &Theatre) {
+pub(crate) async fn rejected_manifest_is_named_with_cluster_message(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     let addon = at_v1(&fleet).await;
     let mut bad = addon.map("bad", json!({}));
@@ -85,7 +85,7 @@ pub(crate) async fn a_manifest_that_a_cluster_rejects_is_named_with_its_words(th
     }
 }
 
-pub(crate) async fn a_version_of_ten_megabytes_is_refused_and_whoever_asks_for_it_is_told(theatre: &Theatre) {
+pub(crate) async fn ten_megabyte_version_is_rejected_and_reported(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 1).await;
     let addon = at_v1(&fleet).await;
     let maps: Vec<Value> =
@@ -97,7 +97,7 @@ pub(crate) async fn a_version_of_ten_megabytes_is_refused_and_whoever_asks_for_i
     assert_eq!(refused.status, 413, "{}", refused.text());
     addon.place(json!([addon.placed("all", "v2")])).await;
     addon.until_said(1, "C=unknown L=v1 False/Failed: could not upgrade to invalid version v2").await;
-    let choice = "False/InvalidVersion: there is no version v2; there are: v1";
+    let choice = "False/InvalidVersion: version v2 does not exist; available versions: v1";
     addon.until_condition(1, "Configured", choice).await;
     assert_eq!(addon.runs(1).await.as_deref(), Some("v1"));
     goes_well_beside(&fleet, "all", &[1]).await;
@@ -120,7 +120,7 @@ pub(crate) async fn a_version_of_ten_megabytes_is_refused_and_whoever_asks_for_i
     }
 }
 
-pub(crate) async fn a_cluster_that_never_answers_is_waited_for_and_keeps_nobody_else(theatre: &Theatre) {
+pub(crate) async fn silent_cluster_does_not_block_others(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     // It was accepted, and nobody has ever heard of it.
     fleet.join(3, json!({})).await;
@@ -134,7 +134,7 @@ pub(crate) async fn a_cluster_that_never_answers_is_waited_for_and_keeps_nobody_
     }
     addon.until_said(3, "C=unknown L= True/Installing: Installing addon to version v1.").await;
     let words = format!(
-        "Unknown/WorkNotApplied: work addon-{}-deploy-0: the agent has not said yet that all is up.",
+        "Unknown/WorkNotApplied: work addon-{}-deploy-0: the agent has not reported yet that all objects are available.",
         addon.name
     );
     addon.until_condition(3, "Available", &words).await;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, Theatre, condition};
 
-pub(crate) async fn an_add_on_follows_its_placement_down_to_the_clusters(theatre: &Theatre) {
+pub(crate) async fn addon_is_installed_on_selected_clusters(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 3).await;
     let addon = fleet.addon();
     addon.publish(&["v1"]).await;
@@ -43,7 +43,7 @@ pub(crate) async fn an_add_on_follows_its_placement_down_to_the_clusters(theatre
     assert_eq!(addon.runs(1).await, None, "its objects went before it");
 }
 
-pub(crate) async fn by_hand_nothing_comes_and_nothing_goes(theatre: &Theatre) {
+pub(crate) async fn manual_strategy_installs_and_deletes_nothing(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     let addon = fleet.addon();
     addon.publish(&["v1"]).await;
@@ -60,7 +60,7 @@ pub(crate) async fn by_hand_nothing_comes_and_nothing_goes(theatre: &Theatre) {
     assert_eq!(fleet.hub.get(addon.path(2)).await.status, 404);
 }
 
-pub(crate) async fn works_of_others_never_count(theatre: &Theatre) {
+pub(crate) async fn foreign_works_are_ignored(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     let (addon, other) = (fleet.addon(), fleet.addon());
     // One that can never be applied, by the label of the add-on, beside its own and on another cluster.
@@ -81,7 +81,7 @@ pub(crate) async fn works_of_others_never_count(theatre: &Theatre) {
     }
     for addon in [&addon, &other] {
         addon.until_done(1, "v1", "").await;
-        assert_eq!(addon.condition(1, "Available").await, "True/WorkApplied: All objects are there.");
+        assert_eq!(addon.condition(1, "Available").await, "True/WorkApplied: All objects are available.");
     }
     let theirs = format!("{}/theirs-1", addon.works_path(1));
     eventually("theirs has failed", async || {
@@ -92,7 +92,7 @@ pub(crate) async fn works_of_others_never_count(theatre: &Theatre) {
     addon.until_done(1, "v1", "").await;
 }
 
-pub(crate) async fn what_a_person_sets_stays_and_the_rollout_ends_without_it(theatre: &Theatre) {
+pub(crate) async fn overridden_version_is_kept_and_excluded_from_rollout(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     let addon = fleet.addon();
     addon.publish(&["v1", "v2", "v3"]).await;
@@ -111,7 +111,7 @@ pub(crate) async fn what_a_person_sets_stays_and_the_rollout_ends_without_it(the
     assert_eq!(addon.read(1).await["spec"]["installVersion"], "v3");
 }
 
-pub(crate) async fn of_two_placements_the_later_counts_and_both_come_to_an_end(theatre: &Theatre) {
+pub(crate) async fn later_placement_is_assigned_and_both_complete(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     let addon = fleet.addon();
     addon.publish(&["v1", "v2"]).await;
@@ -134,7 +134,7 @@ pub(crate) async fn of_two_placements_the_later_counts_and_both_come_to_an_end(t
     assert_eq!(addon.work(2).await, other, "nobody else is touched");
 }
 
-pub(crate) async fn a_new_default_comes_to_all_who_follow_it_and_is_counted(theatre: &Theatre) {
+pub(crate) async fn new_default_reaches_following_clusters_and_is_counted(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 4).await;
     let addon = fleet.addon();
     addon.publish(&["v1"]).await;
@@ -153,7 +153,7 @@ pub(crate) async fn a_new_default_comes_to_all_who_follow_it_and_is_counted(thea
     .await;
 }
 
-pub(crate) async fn a_version_without_objects_is_there_at_once(theatre: &Theatre) {
+pub(crate) async fn version_without_objects_succeeds_at_once(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 1).await;
     let addon = fleet.addon();
     addon.publish(&["v1"]).await;

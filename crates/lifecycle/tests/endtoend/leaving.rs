@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, Theatre, brief, condition};
 
-pub(crate) async fn an_add_on_goes_after_its_objects_and_waits_for_an_agent_that_is_away(theatre: &Theatre) {
+pub(crate) async fn addon_deletion_waits_for_objects_and_absent_agent(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     let addon = fleet.addon();
     addon.publish(&["v1"]).await;
@@ -20,7 +20,7 @@ pub(crate) async fn an_add_on_goes_after_its_objects_and_waits_for_an_agent_that
         fleet.hub.delete(addon.path(number)).await.expect(200);
     }
     let words = format!(
-        "True/WaitingForAgent: The agent of {} has to take away addon-{}-deploy-0.",
+        "True/WaitingForAgent: The agent of {} has to delete addon-{}-deploy-0.",
         fleet.cluster(1),
         addon.name
     );
@@ -35,7 +35,7 @@ pub(crate) async fn an_add_on_goes_after_its_objects_and_waits_for_an_agent_that
     assert_eq!(addon.runs(1).await, None);
 }
 
-pub(crate) async fn an_add_on_as_a_whole_takes_everything_along(theatre: &Theatre) {
+pub(crate) async fn deleting_cluster_management_addon_deletes_everything(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 3).await;
     let (addon, other) = (fleet.addon(), fleet.addon());
     fleet.placement("all", json!({})).await;
@@ -57,7 +57,7 @@ pub(crate) async fn an_add_on_as_a_whole_takes_everything_along(theatre: &Theatr
     }
 }
 
-pub(crate) async fn a_cluster_that_is_deleted_is_cleared_and_not_filled_again(theatre: &Theatre) {
+pub(crate) async fn deleted_cluster_is_cleared_and_not_reinstalled(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     let (addon, by_hand) = (fleet.addon(), fleet.addon());
     addon.publish(&["v1"]).await;
@@ -76,7 +76,7 @@ pub(crate) async fn a_cluster_that_is_deleted_is_cleared_and_not_filled_again(th
     fleet.hub.delete(fleet.cluster_path(1)).await.expect(200);
     eventually("it says what is left", async || {
         let said = brief(&condition(&fleet.hub.get(fleet.cluster_path(1)).await.expect(200), "Deleting"));
-        said.starts_with("False/ResourceRemaining: Still to be taken away: 2 add-ons and 2 works.")
+        said.starts_with("False/ResourceRemaining: Still to be deleted: 2 add-ons and 2 ManifestWorks.")
             .then_some(())
     })
     .await;

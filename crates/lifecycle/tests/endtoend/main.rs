@@ -6,34 +6,34 @@
 //!
 //! | number | test |
 //! |---|---|
-//! | 1 | `an_add_on_follows_its_placement_down_to_the_clusters`; lifecycle: `clusters_come_and_go_with_the_decision` |
-//! | 2 | `by_hand_nothing_comes_and_nothing_goes`; lifecycle: `by_hand_nothing_is_made_and_nothing_is_taken` |
-//! | 3 | `an_add_on_follows_its_placement_down_to_the_clusters` |
-//! | 4 | lifecycle: `a_fresh_install_takes_the_default` |
-//! | 5 | `a_new_default_comes_to_all_who_follow_it_and_is_counted`; lifecycle: `a_new_version_upgrades_those_that_follow_the_default` |
-//! | 6, 7 | lifecycle: `a_canary_goes_first_and_back`; `of_two_placements_the_later_counts_and_both_come_to_an_end` |
-//! | 8, 9 | lifecycle: `a_version_that_there_is_not_fails_and_changes_nothing` |
-//! | 10 | lifecycle: `an_answer_to_an_older_generation_does_not_count` |
-//! | 11 | lifecycle: `a_work_that_cannot_be_applied_fails_and_heals`; `a_manifest_that_a_cluster_rejects_is_named_with_its_words` |
-//! | 12 | lifecycle: `large_versions_are_several_works_and_small_ones_take_them_away`; `a_version_of_ten_megabytes_is_refused_and_whoever_asks_for_it_is_told` |
-//! | 13 | `a_version_without_objects_is_there_at_once` |
-//! | 14 | `works_of_others_never_count`; lifecycle: `what_only_looks_like_a_work_of_the_add_on_is_left_alone_and_told` |
-//! | 15 | `what_a_person_sets_stays_and_the_rollout_ends_without_it`; lifecycle: `what_a_person_has_set_stays` |
-//! | 16 | `of_two_placements_the_later_counts_and_both_come_to_an_end` |
-//! | 17 | `a_new_default_comes_to_all_who_follow_it_and_is_counted` |
-//! | 18 | lifecycle: `two_at_a_time_by_name`; `never_more_than_may_change_at_the_same_time` |
-//! | 19 | `who_takes_too_long_is_counted_and_too_many_stop_the_rest` |
-//! | 20 | `the_next_group_waits_until_the_one_before_has_been_well_for_a_while` |
-//! | 21 | `a_group_that_must_not_fail_goes_first_and_stops_all_when_it_does` |
-//! | 22 | `one_after_the_other_nothing_is_made_before_its_turn` |
-//! | 23 | `an_add_on_goes_after_its_objects_and_waits_for_an_agent_that_is_away`; lifecycle: `an_add_on_goes_when_its_works_are_gone` |
-//! | 24 | `an_add_on_as_a_whole_takes_everything_along`; lifecycle: `an_add_on_as_a_whole_takes_all_with_it` |
+//! | 1 | `addon_is_installed_on_selected_clusters`; lifecycle: `addons_follow_placement_decisions` |
+//! | 2 | `manual_strategy_installs_and_deletes_nothing`; lifecycle: `manual_strategy_creates_and_deletes_nothing` |
+//! | 3 | `addon_is_installed_on_selected_clusters` |
+//! | 4 | lifecycle: `fresh_install_uses_default_version` |
+//! | 5 | `new_default_reaches_following_clusters_and_is_counted`; lifecycle: `new_default_upgrades_clusters_without_requested_version` |
+//! | 6, 7 | lifecycle: `canary_upgrades_first_and_rolls_back`; `later_placement_is_assigned_and_both_complete` |
+//! | 8, 9 | lifecycle: `unknown_version_fails_and_changes_nothing` |
+//! | 10 | lifecycle: `report_on_older_generation_is_ignored` |
+//! | 11 | lifecycle: `failed_apply_is_reported_and_recovers`; `rejected_manifest_is_named_with_cluster_message` |
+//! | 12 | lifecycle: `large_version_is_split_and_smaller_one_deletes_surplus_works`; `ten_megabyte_version_is_rejected_and_reported` |
+//! | 13 | `version_without_objects_succeeds_at_once` |
+//! | 14 | `foreign_works_are_ignored`; lifecycle: `foreign_work_with_addon_label_is_ignored_and_reported` |
+//! | 15 | `overridden_version_is_kept_and_excluded_from_rollout`; lifecycle: `version_set_by_user_is_kept` |
+//! | 16 | `later_placement_is_assigned_and_both_complete` |
+//! | 17 | `new_default_reaches_following_clusters_and_is_counted` |
+//! | 18 | lifecycle: `two_clusters_change_at_a_time_in_name_order`; `concurrency_limit_is_never_exceeded` |
+//! | 19 | `timed_out_clusters_count_as_failures_and_stop_rollout` |
+//! | 20 | `next_group_waits_for_soak_time_of_previous` |
+//! | 21 | `mandatory_group_goes_first_and_its_failure_stops_rollout` |
+//! | 22 | `clusters_change_one_by_one_without_early_works` |
+//! | 23 | `addon_deletion_waits_for_objects_and_absent_agent`; lifecycle: `addon_is_deleted_after_its_works` |
+//! | 24 | `deleting_cluster_management_addon_deletes_everything`; lifecycle: `deleting_cluster_management_addon_deletes_all_addons` |
 //! | 25 | work: `object_is_applied_and_recorded`, `changed_manifests_are_applied_and_removed_objects_deleted`, `deleted_work_waits_for_finalizers_of_its_objects` |
 //! | 26 | work: `crd_and_custom_resource_can_be_in_the_same_work`, `workload_with_service_account_and_rbac_is_applied` |
 //! | 27 | work: `apply_conflict_is_reported_and_resolved_by_force`, `create_only_object_is_not_updated`, `object_of_two_works_is_deleted_with_the_last` |
 //! | 28 | work: `well_known_status_of_workloads_is_reported`, `changed_object_is_reverted`, `no_requests_are_sent_while_nothing_changes` |
-//! | 29 | placement: `as_many_as_are_wanted_in_decisions_of_a_hundred`, `taints_keep_clusters_away`, `a_toleration_ends`, `a_binding_that_goes_takes_the_choice_along` |
-//! | 30 | placement: `groups_are_told_in_their_order`, `one_that_sorts_first_joins_and_nobody_vanishes`; `of_a_hundred_and_fifty_clusters_none_loses_its_add_on_when_one_joins_that_comes_first` |
+//! | 29 | placement: `requested_number_is_selected_in_slices_of_a_hundred`, `tainted_clusters_are_not_selected`, `expired_toleration_deselects_cluster`, `deleted_binding_clears_selection` |
+//! | 30 | placement: `decision_groups_are_reported_in_order`, `joining_first_cluster_removes_no_cluster_temporarily`; `joining_first_cluster_removes_no_addon_of_150_clusters` |
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -85,25 +85,25 @@ async fn itself(theatre: &Theatre) -> &Theatre {
 bellwether_testkit::scenarios! {
     ground: Theatre, embedded: embedded, real: real, lanes: 8, stage: itself;
 
-    following::by_hand_nothing_comes_and_nothing_goes,
-    following::an_add_on_follows_its_placement_down_to_the_clusters,
-    rollouts::who_takes_too_long_is_counted_and_too_many_stop_the_rest,
-    failures::a_cluster_that_never_answers_is_waited_for_and_keeps_nobody_else,
-    following::works_of_others_never_count,
-    following::what_a_person_sets_stays_and_the_rollout_ends_without_it,
-    following::of_two_placements_the_later_counts_and_both_come_to_an_end,
-    following::a_new_default_comes_to_all_who_follow_it_and_is_counted,
-    following::a_version_without_objects_is_there_at_once,
-    rollouts::the_next_group_waits_until_the_one_before_has_been_well_for_a_while,
-    rollouts::a_group_that_must_not_fail_goes_first_and_stops_all_when_it_does,
-    rollouts::one_after_the_other_nothing_is_made_before_its_turn,
-    rollouts::with_workloads_the_next_waits_for_the_new_copies,
-    rollouts::with_health_the_next_waits_for_a_heartbeat_after_the_change,
-    counted::never_more_than_may_change_at_the_same_time,
-    failures::a_template_that_cannot_be_rendered_says_which_object_and_why,
-    failures::a_manifest_that_a_cluster_rejects_is_named_with_its_words,
-    failures::a_version_of_ten_megabytes_is_refused_and_whoever_asks_for_it_is_told,
-    leaving::an_add_on_goes_after_its_objects_and_waits_for_an_agent_that_is_away,
-    leaving::an_add_on_as_a_whole_takes_everything_along,
-    leaving::a_cluster_that_is_deleted_is_cleared_and_not_filled_again,
+    following::manual_strategy_installs_and_deletes_nothing,
+    following::addon_is_installed_on_selected_clusters,
+    rollouts::timed_out_clusters_count_as_failures_and_stop_rollout,
+    failures::silent_cluster_does_not_block_others,
+    following::foreign_works_are_ignored,
+    following::overridden_version_is_kept_and_excluded_from_rollout,
+    following::later_placement_is_assigned_and_both_complete,
+    following::new_default_reaches_following_clusters_and_is_counted,
+    following::version_without_objects_succeeds_at_once,
+    rollouts::next_group_waits_for_soak_time_of_previous,
+    rollouts::mandatory_group_goes_first_and_its_failure_stops_rollout,
+    rollouts::clusters_change_one_by_one_without_early_works,
+    rollouts::workload_criteria_wait_for_updated_replicas,
+    rollouts::healthy_criteria_wait_for_heartbeat_after_change,
+    counted::concurrency_limit_is_never_exceeded,
+    failures::rendering_error_names_object_and_cause,
+    failures::rejected_manifest_is_named_with_cluster_message,
+    failures::ten_megabyte_version_is_rejected_and_reported,
+    leaving::addon_deletion_waits_for_objects_and_absent_agent,
+    leaving::deleting_cluster_management_addon_deletes_everything,
+    leaving::deleted_cluster_is_cleared_and_not_reinstalled,
 }

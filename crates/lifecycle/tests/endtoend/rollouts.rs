@@ -25,7 +25,7 @@ fn progressive(settings: Value) -> Value {
     json!({"type": "Progressive", "progressive": settings})
 }
 
-pub(crate) async fn who_takes_too_long_is_counted_and_too_many_stop_the_rest(theatre: &Theatre) {
+pub(crate) async fn timed_out_clusters_count_as_failures_and_stop_rollout(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 4).await;
     let addon = at_v1(&fleet, &["v1", "v2"]).await;
     // Two begin and are stuck. If one of them is a moment early, the third begins in its place, and is stuck too.
@@ -67,7 +67,7 @@ fn since(object: &Value, kind: &str) -> Timestamp {
     condition(object, kind)["lastTransitionTime"].as_str().unwrap().parse().unwrap()
 }
 
-pub(crate) async fn the_next_group_waits_until_the_one_before_has_been_well_for_a_while(theatre: &Theatre) {
+pub(crate) async fn next_group_waits_for_soak_time_of_previous(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 4).await;
     let addon = at_v1(&fleet, &["v1", "v2"]).await;
     let pace = json!({"type": "ProgressivePerGroup", "progressivePerGroup": {"minSuccessTime": "5s"}});
@@ -105,7 +105,7 @@ pub(crate) async fn the_next_group_waits_until_the_one_before_has_been_well_for_
     }
 }
 
-pub(crate) async fn a_group_that_must_not_fail_goes_first_and_stops_all_when_it_does(theatre: &Theatre) {
+pub(crate) async fn mandatory_group_goes_first_and_its_failure_stops_rollout(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 3).await;
     // The canary is not the first by name.
     fleet.label(2, json!({"canary": "true"})).await;
@@ -138,7 +138,7 @@ pub(crate) async fn a_group_that_must_not_fail_goes_first_and_stops_all_when_it_
     }
 }
 
-pub(crate) async fn one_after_the_other_nothing_is_made_before_its_turn(theatre: &Theatre) {
+pub(crate) async fn clusters_change_one_by_one_without_early_works(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 5).await;
     let addon = fleet.addon();
     addon.publish(&["v1"]).await;
@@ -188,7 +188,7 @@ pub(crate) async fn one_after_the_other_nothing_is_made_before_its_turn(theatre:
     assert_eq!(order, wanted);
 }
 
-pub(crate) async fn with_workloads_the_next_waits_for_the_new_copies(theatre: &Theatre) {
+pub(crate) async fn workload_criteria_wait_for_updated_replicas(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     let addon = fleet.addon();
     addon.publish_with("v1", json!([addon.deployment("d", "example/main:1")])).await;
@@ -199,7 +199,7 @@ pub(crate) async fn with_workloads_the_next_waits_for_the_new_copies(theatre: &T
         addon.until_image("d", number, "example/main:1").await;
         addon.copies("d", number, 2, 2).await;
         addon.until_done(number, "v1", "").await;
-        addon.until_condition(number, "Available", "True/ProbeAvailable: 1 workload(s) are up.").await;
+        addon.until_condition(number, "Available", "True/ProbeAvailable: 1 workload(s) are available.").await;
     }
     let mut pace = progressive(json!({"maxConcurrency": 1}));
     pace["successCriteria"] = json!("WorkloadAvailable");
@@ -213,7 +213,7 @@ pub(crate) async fn with_workloads_the_next_waits_for_the_new_copies(theatre: &T
     addon.copies("d", 1, 0, 2).await;
     let name = addon.object("d", 1);
     let down = |words: &str| format!("False/ProbeUnavailable: Deployment default/{name}: {words}");
-    addon.until_condition(1, "Available", &down("0 of 2 copies are new.")).await;
+    addon.until_condition(1, "Available", &down("0 of 2 replicas are updated.")).await;
     addon.until_waiting("all", &waits("Available is False/ProbeUnavailable")).await;
     addon.copies("d", 1, 2, 1).await;
     eventually("the feedback is there", async || {
@@ -227,7 +227,7 @@ pub(crate) async fn with_workloads_the_next_waits_for_the_new_copies(theatre: &T
     addon.until_done(2, "v2", "v1").await;
 }
 
-pub(crate) async fn with_health_the_next_waits_for_a_heartbeat_after_the_change(theatre: &Theatre) {
+pub(crate) async fn healthy_criteria_wait_for_heartbeat_after_change(theatre: &Theatre) {
     let fleet = Fleet::new(theatre, 2).await;
     let addon = fleet.addon();
     addon.publish(&["v1"]).await;

@@ -12,9 +12,9 @@ use crate::rollouts::{at_v1, progressive};
 
 const DONE: &str = "False/Succeed: install completed with no errors.";
 const UPGRADING: &str = "C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.";
-const UP: &str = "True/WorkApplied: All objects are there.";
+const UP: &str = "True/WorkApplied: All objects are available.";
 
-pub(crate) async fn while_one_soaks_what_people_ask_for_is_heard(hub: &Cluster) {
+pub(crate) async fn version_set_by_user_takes_effect_during_soak_time(hub: &Cluster) {
     let fleet = at_v1(hub, 3).await;
     let soaking =
         |version: &str| progressive(&fleet, version, json!({"maxConcurrency": 1, "minSuccessTime": "1h"}));
@@ -42,7 +42,7 @@ pub(crate) async fn while_one_soaks_what_people_ask_for_is_heard(hub: &Cluster) 
     }
 }
 
-pub(crate) async fn who_is_up_before_its_deadline_lets_the_next_begin(hub: &Cluster) {
+pub(crate) async fn success_before_deadline_lets_next_cluster_start(hub: &Cluster) {
     let fleet = at_v1(hub, 2).await;
     fleet.behaves("c1", Manner::Silent);
     let mut placed = progressive(&fleet, "v2", json!({"maxConcurrency": 1, "progressDeadline": "10m"}));
@@ -57,7 +57,7 @@ pub(crate) async fn who_is_up_before_its_deadline_lets_the_next_begin(hub: &Clus
     fleet.until_said("c2", &format!("C=v2 L=v1 {DONE}")).await;
 }
 
-pub(crate) async fn a_template_that_is_made_anew_goes_by_its_rollout(hub: &Cluster) {
+pub(crate) async fn recreated_template_is_rolled_out(hub: &Cluster) {
     let fleet = at_v1(hub, 3).await;
     let mut paused = fleet.placed("global", "v1");
     paused["paused"] = json!(true);
@@ -92,11 +92,11 @@ pub(crate) async fn a_template_that_is_made_anew_goes_by_its_rollout(hub: &Clust
     }
 }
 
-pub(crate) async fn a_template_that_comes_back_as_it_was_begins_nothing(hub: &Cluster) {
+pub(crate) async fn identical_recreated_template_starts_nothing(hub: &Cluster) {
     let fleet = at_v1(hub, 1).await;
     let (work, since) = (fleet.work("c1").await, progressing_since(&fleet, "c1").await);
     fleet.withdraw("v1").await;
-    let words = "True/VersionUnsupported: version v1 is no longer among those that there are";
+    let words = "True/VersionUnsupported: version v1 is no longer supported: no AddOnTemplate provides it";
     fleet.until_condition("c1", "Degraded", words).await;
     assert_eq!(fleet.said("c1").await, format!("C=v1 L= {DONE}"));
     fleet.publish("v1").await;
@@ -113,7 +113,7 @@ async fn progressing_since(fleet: &Fleet<'_>, cluster: &str) -> serde_json::Valu
     found.unwrap_or_default()["lastTransitionTime"].clone()
 }
 
-pub(crate) async fn the_steps_of_others_are_no_writes(hub: &Cluster) {
+pub(crate) async fn progress_of_other_clusters_causes_no_writes(hub: &Cluster) {
     let fleet = at_v1(hub, 20).await;
     let tap = fleet.start();
     fleet.place(json!([progressive(&fleet, "v2", json!({"maxConcurrency": 2}))])).await;
@@ -127,7 +127,7 @@ pub(crate) async fn the_steps_of_others_are_no_writes(hub: &Cluster) {
     }
 }
 
-pub(crate) async fn who_waits_is_as_available_as_it_is(hub: &Cluster) {
+pub(crate) async fn waiting_cluster_reports_actual_availability(hub: &Cluster) {
     let fleet = at_v1(hub, 2).await;
     assert_eq!(fleet.condition("c2", "Available").await, UP);
     fleet.behaves("c1", Manner::Silent);
@@ -144,7 +144,7 @@ pub(crate) async fn who_waits_is_as_available_as_it_is(hub: &Cluster) {
     assert_eq!(fleet.condition("c2", "Available").await, UP, "what runs, runs");
 }
 
-pub(crate) async fn more_time_than_before_is_given_also_to_who_was_too_late(hub: &Cluster) {
+pub(crate) async fn longer_deadline_restarts_timed_out_change(hub: &Cluster) {
     let fleet = at_v1(hub, 1).await;
     fleet.behaves("c1", Manner::Silent);
     let pace = |deadline: &str| {
@@ -164,7 +164,7 @@ pub(crate) async fn more_time_than_before_is_given_also_to_who_was_too_late(hub:
     fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
 }
 
-pub(crate) async fn a_configuration_that_changes_on_the_way_is_given_its_own_time(hub: &Cluster) {
+pub(crate) async fn configuration_change_restarts_deadline(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1-levelled"]).await;
     fleet.behaves("c1", Manner::Silent);
     let config = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnDeploymentConfig",
@@ -187,7 +187,7 @@ pub(crate) async fn a_configuration_that_changes_on_the_way_is_given_its_own_tim
     assert_eq!(fleet.said("c1").await, late);
 }
 
-pub(crate) async fn a_visit_that_hangs_keeps_no_place_for_ever(hub: &Cluster) {
+pub(crate) async fn hanging_reconcile_releases_slot(hub: &Cluster) {
     let fleet = at_v1(hub, 2).await;
     let (client, tap) = Tap::on(hub.client());
     fleet.start_as(|controller| if controller == addon::NAME { client.clone() } else { hub.client() });

@@ -13,7 +13,7 @@ use crate::rollouts::progressive;
 
 const DONE: &str = "False/Succeed: install completed with no errors.";
 
-pub(crate) async fn clusters_come_and_go_with_the_decision(hub: &Cluster) {
+pub(crate) async fn addons_follow_placement_decisions(hub: &Cluster) {
     let fleet = Fleet::new(hub, 3, &["v1"]).await;
     fleet.choose("global", &["c1", "c2"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
@@ -33,7 +33,7 @@ pub(crate) async fn clusters_come_and_go_with_the_decision(hub: &Cluster) {
     .await;
 }
 
-pub(crate) async fn by_hand_nothing_is_made_and_nothing_is_taken(hub: &Cluster) {
+pub(crate) async fn manual_strategy_creates_and_deletes_nothing(hub: &Cluster) {
     let fleet = Fleet::new(hub, 2, &["v1"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
@@ -56,7 +56,7 @@ pub(crate) async fn by_hand_nothing_is_made_and_nothing_is_taken(hub: &Cluster) 
     fleet.until_holders(&["c3"]).await;
 }
 
-pub(crate) async fn what_a_person_has_set_stays(hub: &Cluster) {
+pub(crate) async fn version_set_by_user_is_kept(hub: &Cluster) {
     let fleet = Fleet::new(hub, 2, &["v1", "v2", "v3"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     for cluster in ["c1", "c2"] {
@@ -78,7 +78,7 @@ pub(crate) async fn what_a_person_has_set_stays(hub: &Cluster) {
     fleet.until_said("c1", &format!("C=v2 L=v3 {DONE}")).await;
 }
 
-pub(crate) async fn nothing_goes_for_what_is_not_known(hub: &Cluster) {
+pub(crate) async fn unknown_decision_deletes_no_addon(hub: &Cluster) {
     let fleet = Fleet::new(hub, 2, &["v1"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_holders(&["c1", "c2"]).await;
@@ -92,9 +92,7 @@ pub(crate) async fn nothing_goes_for_what_is_not_known(hub: &Cluster) {
     assert_eq!(fleet.holders().await, ["c1", "c2"]);
 }
 
-pub(crate) async fn a_later_placement_that_is_deleted_changes_nothing_for_those_that_were_its_own(
-    hub: &Cluster,
-) {
+pub(crate) async fn deleted_placement_keeps_its_clusters_unchanged(hub: &Cluster) {
     let fleet = Fleet::new(hub, 2, &["v1", "v2", "v3"]).await;
     fleet.choose("canary", &["c1"]).await;
     fleet.place(json!([fleet.placed("global", "v1"), fleet.placed("canary", "v2")])).await;
@@ -112,7 +110,7 @@ pub(crate) async fn a_later_placement_that_is_deleted_changes_nothing_for_those_
     assert_eq!(fleet.holders().await, ["c1", "c2"]);
 }
 
-pub(crate) async fn absence_counts_anew_after_a_return(hub: &Cluster) {
+pub(crate) async fn absence_period_restarts_after_return(hub: &Cluster) {
     let fleet = Fleet::new(hub, 2, &["v1"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_holders(&["c1", "c2"]).await;
@@ -126,7 +124,7 @@ pub(crate) async fn absence_counts_anew_after_a_return(hub: &Cluster) {
     fleet.until_holders(&["c2"]).await;
 }
 
-pub(crate) async fn a_taint_that_was_not_heard_of_yet_counts_all_the_same(hub: &Cluster) {
+pub(crate) async fn taint_not_yet_in_cache_protects_addon(hub: &Cluster) {
     let fleet = Fleet::new(hub, 2, &["v1"]).await;
     let (client, tap) = Tap::on(hub.client());
     fleet.start_as(|controller| if controller == install::NAME { client.clone() } else { hub.client() });
@@ -149,7 +147,7 @@ pub(crate) async fn a_taint_that_was_not_heard_of_yet_counts_all_the_same(hub: &
     assert_eq!(fleet.addon("c1").await["metadata"]["deletionTimestamp"], json!(null));
 }
 
-pub(crate) async fn who_came_back_is_not_missed_by_a_process_that_did_not_see_it_go(hub: &Cluster) {
+pub(crate) async fn returned_cluster_keeps_addon_after_restart(hub: &Cluster) {
     let fleet = Fleet::new(hub, 3, &["v1"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_holders(&["c1", "c2", "c3"]).await;
@@ -176,7 +174,7 @@ pub(crate) async fn who_came_back_is_not_missed_by_a_process_that_did_not_see_it
     assert_eq!(fleet.addon("c1").await["metadata"]["deletionTimestamp"], json!(null));
 }
 
-pub(crate) async fn a_field_that_somebody_has_set_as_well_is_theirs(hub: &Cluster) {
+pub(crate) async fn field_also_set_by_user_belongs_to_user(hub: &Cluster) {
     let fleet = Fleet::new(hub, 2, &["v1", "v2"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     for cluster in ["c1", "c2"] {
@@ -198,7 +196,7 @@ pub(crate) async fn a_field_that_somebody_has_set_as_well_is_theirs(hub: &Cluste
     assert_eq!(fleet.said("c1").await, format!("C=v1 L= {DONE}"));
 }
 
-pub(crate) async fn after_a_switch_to_by_hand_the_default_still_comes_to_those_that_follow_it(hub: &Cluster) {
+pub(crate) async fn default_is_followed_after_switch_to_manual(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1"]).await;
     fleet.place(json!([fleet.placed("global", "")])).await;
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;

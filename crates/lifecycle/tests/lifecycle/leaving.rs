@@ -10,14 +10,14 @@ use crate::fleet::{Fleet, Manner};
 
 const DONE: &str = "False/Succeed: install completed with no errors.";
 
-pub(crate) async fn an_add_on_goes_when_its_works_are_gone(hub: &Cluster) {
+pub(crate) async fn addon_is_deleted_after_its_works(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
     fleet.behaves("c1", Manner::Silent);
     fleet.choose("global", &[]).await;
     let words = format!(
-        "True/WaitingForAgent: The agent of {} has to take away addon-{}-deploy-0.",
+        "True/WaitingForAgent: The agent of {} has to delete addon-{}-deploy-0.",
         fleet.cluster("c1"),
         fleet.addon
     );
@@ -28,7 +28,7 @@ pub(crate) async fn an_add_on_goes_when_its_works_are_gone(hub: &Cluster) {
     hub.get(fleet.work_path("c1", 0)).await.expect(404);
 }
 
-pub(crate) async fn a_work_that_no_agent_holds_is_deleted_once(hub: &Cluster) {
+pub(crate) async fn work_without_finalizer_is_deleted_once(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1"]).await;
     fleet.behaves("c1", Manner::Silent);
     fleet.place(json!([fleet.placed("global", "v1")])).await;
@@ -44,7 +44,7 @@ pub(crate) async fn a_work_that_no_agent_holds_is_deleted_once(hub: &Cluster) {
     assert_eq!(writes.iter().filter(|sent| deleted(sent)).count(), 1, "{writes:#?}");
 }
 
-pub(crate) async fn an_add_on_as_a_whole_takes_all_with_it(hub: &Cluster) {
+pub(crate) async fn deleting_cluster_management_addon_deletes_all_addons(hub: &Cluster) {
     let fleet = Fleet::new(hub, 2, &["v1"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     for cluster in ["c1", "c2"] {
@@ -57,7 +57,7 @@ pub(crate) async fn an_add_on_as_a_whole_takes_all_with_it(hub: &Cluster) {
     }
 }
 
-pub(crate) async fn a_quiet_minute_and_a_restart_write_nothing(hub: &Cluster) {
+pub(crate) async fn idle_minute_and_restart_cause_no_writes(hub: &Cluster) {
     let fleet = Fleet::new(hub, 3, &["v1", "v2"]).await;
     let tap = fleet.start();
     fleet.place(json!([fleet.placed("global", "v1")])).await;

@@ -17,7 +17,7 @@ fn stopped(fleet: &Fleet<'_>, by: &str) -> String {
     format!("False/WaitingForTurn: the rollout stopped: 1 failed, 0 may: {}", fleet.cluster(by))
 }
 
-pub(crate) async fn who_is_lost_after_it_began_keeps_its_place_and_stops_the_rest(hub: &Cluster) {
+pub(crate) async fn unreachable_changing_cluster_keeps_slot_and_stops_rollout(hub: &Cluster) {
     let fleet = at_v1(hub, 3).await;
     fleet.behaves("c1", Manner::Silent);
     let pace = json!({"maxConcurrency": 1, "progressDeadline": "6s"});
@@ -44,7 +44,7 @@ pub(crate) async fn who_is_lost_after_it_began_keeps_its_place_and_stops_the_res
     }
 }
 
-pub(crate) async fn a_canary_that_is_lost_keeps_everybody_back(hub: &Cluster) {
+pub(crate) async fn unreachable_canary_blocks_rollout(hub: &Cluster) {
     let fleet = at_v1(hub, 3).await;
     fleet.choose_in_groups("global", &[("canary", &["c1"]), ("rest", &["c2", "c3"])]).await;
     fleet.behaves("c1", Manner::Silent);
@@ -70,7 +70,7 @@ pub(crate) async fn a_canary_that_is_lost_keeps_everybody_back(hub: &Cluster) {
     }
 }
 
-pub(crate) async fn one_canary_of_two_that_is_lost_keeps_the_rest_back(hub: &Cluster) {
+pub(crate) async fn one_unreachable_canary_of_two_blocks_rollout(hub: &Cluster) {
     let fleet = at_v1(hub, 3).await;
     fleet.choose_in_groups("global", &[("canary", &["c1", "c2"]), ("rest", &["c3"])]).await;
     fleet.behaves("c1", Manner::Silent);
@@ -87,7 +87,7 @@ pub(crate) async fn one_canary_of_two_that_is_lost_keeps_the_rest_back(hub: &Clu
     }
 }
 
-pub(crate) async fn who_was_too_late_is_still_too_late_when_it_is_lost(hub: &Cluster) {
+pub(crate) async fn timed_out_cluster_stays_timed_out_when_unreachable(hub: &Cluster) {
     let fleet = at_v1(hub, 3).await;
     fleet.behaves("c1", Manner::Silent);
     let pace = |slots: usize| json!({"maxConcurrency": slots, "progressDeadline": "2s"});

@@ -15,7 +15,7 @@ const DONE: &str = "False/Succeed: install completed with no errors.";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const LABEL: &str = "open-cluster-management.io/addon-name";
 
-pub(crate) async fn how_objects_are_deleted_changes_with_the_version(hub: &Cluster) {
+pub(crate) async fn delete_option_changes_with_version(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &[]).await;
     let tap = fleet.start();
     let spec = |version: &str, option: Value| {
@@ -40,7 +40,7 @@ pub(crate) async fn how_objects_are_deleted_changes_with_the_version(hub: &Clust
     assert_eq!(tap.writes().len(), before, "{:#?}", tap.writes().get(before..));
 }
 
-pub(crate) async fn what_the_hub_does_not_take_is_told_and_others_go_on(hub: &Cluster) {
+pub(crate) async fn rejected_work_is_reported_and_others_continue(hub: &Cluster) {
     let mut fleet = Fleet::new(hub, 1, &["v1"]).await;
     let good = fleet.addon.clone();
     // A name that is one, and too long for the label of a work.
@@ -48,7 +48,7 @@ pub(crate) async fn what_the_hub_does_not_take_is_told_and_others_go_on(hub: &Cl
     fleet.publish("v1").await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     let refused = format!(
-        "C=unknown L= False/Failed: could not install version v1: work addon-{}-deploy-0 was refused: ",
+        "C=unknown L= False/Failed: could not install version v1: work addon-{}-deploy-0 was rejected: ",
         fleet.addon
     );
     eventually("it is told why", async || {
@@ -66,7 +66,7 @@ pub(crate) async fn what_the_hub_does_not_take_is_told_and_others_go_on(hub: &Cl
     fleet.until_gone(on_cluster).await;
 }
 
-pub(crate) async fn what_was_refused_heals_when_it_is_taken(hub: &Cluster) {
+pub(crate) async fn rejected_work_recovers_when_accepted(hub: &Cluster) {
     let fleet = Fleet::new(hub, 2, &["v1"]).await;
     let user = format!("bellwether:{}", fleet.addon);
     let read = ["get", "list", "watch"];
@@ -107,7 +107,7 @@ pub(crate) async fn what_was_refused_heals_when_it_is_taken(hub: &Cluster) {
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_said("c2", &format!("C=v1 L= {DONE}")).await;
     let words = format!(
-        "C=unknown L= False/Failed: could not install version v1: work addon-{}-deploy-0 was refused: ",
+        "C=unknown L= False/Failed: could not install version v1: work addon-{}-deploy-0 was rejected: ",
         fleet.addon
     );
     eventually("it is told why", async || {
@@ -119,7 +119,7 @@ pub(crate) async fn what_was_refused_heals_when_it_is_taken(hub: &Cluster) {
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
 }
 
-pub(crate) async fn a_work_that_lost_its_label_gets_it_back(hub: &Cluster) {
+pub(crate) async fn work_without_label_gets_label_back(hub: &Cluster) {
     let fleet = at_v1(hub, 1).await;
     let uid = fleet.work("c1").await["metadata"]["uid"].clone();
     let without = json!({"metadata": {"labels": {LABEL: null}}});
@@ -132,7 +132,7 @@ pub(crate) async fn a_work_that_lost_its_label_gets_it_back(hub: &Cluster) {
     assert_eq!(fleet.work("c1").await["metadata"]["uid"], uid, "it is the same one");
 }
 
-pub(crate) async fn a_work_that_lost_its_label_and_changes_meanwhile_gets_it_back(hub: &Cluster) {
+pub(crate) async fn changed_work_without_label_gets_label_back(hub: &Cluster) {
     let fleet = at_v1(hub, 1).await;
     let tap = fleet.start();
     fleet.pass(Duration::from_secs(1)).await;
@@ -153,7 +153,7 @@ pub(crate) async fn a_work_that_lost_its_label_and_changes_meanwhile_gets_it_bac
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
 }
 
-pub(crate) async fn a_work_that_goes_without_its_label_is_made_anew(hub: &Cluster) {
+pub(crate) async fn deleted_work_without_label_is_recreated(hub: &Cluster) {
     let fleet = at_v1(hub, 1).await;
     let uid = fleet.work("c1").await["metadata"]["uid"].clone();
     fleet.behaves("c1", Manner::Silent);

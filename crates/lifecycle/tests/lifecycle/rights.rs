@@ -14,7 +14,7 @@ const FIRST: [(&str, &str); 2] = [
 ];
 const DONE: &str = "False/Succeed: install completed with no errors.";
 
-pub(crate) async fn each_controller_has_the_rights_that_it_needs(hub: &Cluster) {
+pub(crate) async fn each_controller_has_required_permissions(hub: &Cluster) {
     grant(hub, RIGHTS, &FIRST).await;
     let fleet = Fleet::new(hub, 2, &["v1", "v2"]).await;
     let refusals = Refusals::default();

@@ -23,7 +23,7 @@ pub(crate) fn progressive(fleet: &Fleet<'_>, version: &str, progressive: Value) 
     placed
 }
 
-pub(crate) async fn two_at_a_time_by_name(hub: &Cluster) {
+pub(crate) async fn two_clusters_change_at_a_time_in_name_order(hub: &Cluster) {
     let fleet = at_v1(hub, 4).await;
     for cluster in ["c1", "c2", "c3", "c4"] {
         fleet.behaves(cluster, Manner::Silent);
@@ -65,7 +65,7 @@ pub(crate) async fn two_at_a_time_by_name(hub: &Cluster) {
     }
 }
 
-pub(crate) async fn a_failure_stops_the_rest(hub: &Cluster) {
+pub(crate) async fn failure_stops_rollout(hub: &Cluster) {
     let fleet = at_v1(hub, 3).await;
     fleet.behaves("c1", Manner::Refuses("v2"));
     fleet.place(json!([progressive(&fleet, "v2", json!({"maxConcurrency": 1}))])).await;
@@ -82,7 +82,7 @@ pub(crate) async fn a_failure_stops_the_rest(hub: &Cluster) {
     }
 }
 
-pub(crate) async fn a_pause_lets_nobody_begin(hub: &Cluster) {
+pub(crate) async fn paused_rollout_starts_no_cluster(hub: &Cluster) {
     let fleet = at_v1(hub, 2).await;
     let mut paused = fleet.placed("global", "v2");
     paused["paused"] = json!(true);

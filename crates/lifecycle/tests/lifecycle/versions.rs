@@ -7,7 +7,7 @@ use crate::fleet::{Fleet, Manner};
 
 const DONE: &str = "False/Succeed: install completed with no errors.";
 
-pub(crate) async fn a_fresh_install_takes_the_default(hub: &Cluster) {
+pub(crate) async fn fresh_install_uses_default_version(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1"]).await;
     fleet.behaves("c1", Manner::Silent);
     fleet.place(json!([fleet.placed("global", "")])).await;
@@ -26,7 +26,7 @@ pub(crate) async fn a_fresh_install_takes_the_default(hub: &Cluster) {
         fleet.condition("c1", "ManifestApplied").await,
         "True/AddonManifestApplied: manifests of addon are applied successfully"
     );
-    assert_eq!(fleet.condition("c1", "Available").await, "True/WorkApplied: All objects are there.");
+    assert_eq!(fleet.condition("c1", "Available").await, "True/WorkApplied: All objects are available.");
     let management = eventually("the add-on as a whole is done", async || {
         let found = hub.get(fleet.management_path()).await.json();
         (found["status"]["conditions"][0]["reason"] == "Completed").then_some(found)
@@ -37,7 +37,7 @@ pub(crate) async fn a_fresh_install_takes_the_default(hub: &Cluster) {
     assert_eq!(management["status"]["installProgressions"][0]["counts"]["succeeded"], 1);
 }
 
-pub(crate) async fn a_new_version_upgrades_those_that_follow_the_default(hub: &Cluster) {
+pub(crate) async fn new_default_upgrades_clusters_without_requested_version(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1"]).await;
     fleet.place(json!([fleet.placed("global", "")])).await;
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
@@ -56,7 +56,7 @@ pub(crate) async fn a_new_version_upgrades_those_that_follow_the_default(hub: &C
     fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
 }
 
-pub(crate) async fn a_canary_goes_first_and_back(hub: &Cluster) {
+pub(crate) async fn canary_upgrades_first_and_rolls_back(hub: &Cluster) {
     let fleet = Fleet::new(hub, 3, &["v1", "v2"]).await;
     fleet.choose("canary", &["c1"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
@@ -80,7 +80,7 @@ pub(crate) async fn a_canary_goes_first_and_back(hub: &Cluster) {
     fleet.until_said("c1", &format!("C=v1 L=v2 {DONE}")).await;
 }
 
-pub(crate) async fn a_version_that_there_is_not_fails_and_changes_nothing(hub: &Cluster) {
+pub(crate) async fn unknown_version_fails_and_changes_nothing(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1", "v2"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
@@ -89,7 +89,7 @@ pub(crate) async fn a_version_that_there_is_not_fails_and_changes_nothing(hub: &
     fleet.until_said("c1", "C=unknown L=v1 False/Failed: could not upgrade to invalid version v3").await;
     assert_eq!(
         fleet.condition("c1", "Configured").await,
-        "False/InvalidVersion: there is no version v3; there are: v1, v2"
+        "False/InvalidVersion: version v3 does not exist; available versions: v1, v2"
     );
     assert_eq!(fleet.work("c1").await, work, "what runs stays");
     fleet.place(json!([fleet.placed("global", "v2")])).await;
@@ -98,7 +98,7 @@ pub(crate) async fn a_version_that_there_is_not_fails_and_changes_nothing(hub: &
     fleet.until_said("c1", "C=unknown L=v2 False/Failed: could not rollback to invalid version v0").await;
 }
 
-pub(crate) async fn a_work_that_cannot_be_applied_fails_and_heals(hub: &Cluster) {
+pub(crate) async fn failed_apply_is_reported_and_recovers(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1", "v2"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
@@ -114,7 +114,7 @@ pub(crate) async fn a_work_that_cannot_be_applied_fails_and_heals(hub: &Cluster)
     fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
 }
 
-pub(crate) async fn an_answer_to_an_older_generation_does_not_count(hub: &Cluster) {
+pub(crate) async fn report_on_older_generation_is_ignored(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1", "v2"]).await;
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
@@ -132,7 +132,7 @@ pub(crate) async fn an_answer_to_an_older_generation_does_not_count(hub: &Cluste
     fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;
 }
 
-pub(crate) async fn large_versions_are_several_works_and_small_ones_take_them_away(hub: &Cluster) {
+pub(crate) async fn large_version_is_split_and_smaller_one_deletes_surplus_works(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1"]).await;
     let map = |number: usize| {
         json!({"apiVersion": "v1", "kind": "ConfigMap",
@@ -148,7 +148,7 @@ pub(crate) async fn large_versions_are_several_works_and_small_ones_take_them_aw
     hub.get(fleet.work_path("c1", 1)).await.expect(404);
 }
 
-pub(crate) async fn a_version_that_cannot_be_made_says_why(hub: &Cluster) {
+pub(crate) async fn rendering_error_is_reported(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1", "v1-levelled"]).await;
     fleet.place(json!([fleet.placed("global", "v1-levelled")])).await;
     let words = "C=unknown L= False/Failed: could not install version v1-levelled: manifest 0 (ConfigMap hello): the variable {{LEVEL}} has no value";
@@ -159,7 +159,7 @@ pub(crate) async fn a_version_that_cannot_be_made_says_why(hub: &Cluster) {
     fleet.until_said("c1", &format!("C=v1 L=v1-levelled {DONE}")).await;
 }
 
-pub(crate) async fn a_configuration_that_changes_is_another_change(hub: &Cluster) {
+pub(crate) async fn changed_configuration_starts_new_change(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1-levelled"]).await;
     let config = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnDeploymentConfig",
         "metadata": {"name": "level"}, "spec": {"agentInstallNamespace": "", "customizedVariables": [{"name": "LEVEL", "value": "info"}]}});
@@ -183,13 +183,13 @@ pub(crate) async fn a_configuration_that_changes_is_another_change(hub: &Cluster
     assert_eq!(fleet.work("c1").await["spec"]["workload"]["manifests"][0]["data"]["level"], "debug");
 }
 
-pub(crate) async fn a_version_in_use_that_is_withdrawn_stays(hub: &Cluster) {
+pub(crate) async fn removed_version_in_use_stays_installed(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1", "v2"]).await;
     fleet.place(json!([fleet.placed("global", "v2")])).await;
     fleet.until_said("c1", &format!("C=v2 L= {DONE}")).await;
     let work = fleet.work("c1").await;
     fleet.withdraw("v2").await;
-    let words = "True/VersionUnsupported: version v2 is no longer among those that there are";
+    let words = "True/VersionUnsupported: version v2 is no longer supported: no AddOnTemplate provides it";
     fleet.until_condition("c1", "Degraded", words).await;
     assert_eq!(fleet.said("c1").await, format!("C=v2 L= {DONE}"));
     assert_eq!(fleet.work("c1").await, work);
@@ -198,7 +198,7 @@ pub(crate) async fn a_version_in_use_that_is_withdrawn_stays(hub: &Cluster) {
     assert_eq!(fleet.condition("c1", "Degraded").await, "/: ", "it is said no more");
 }
 
-pub(crate) async fn what_only_looks_like_a_work_of_the_add_on_is_left_alone_and_told(hub: &Cluster) {
+pub(crate) async fn foreign_work_with_addon_label_is_ignored_and_reported(hub: &Cluster) {
     let fleet = Fleet::new(hub, 1, &["v1", "v2"]).await;
     let stranger = json!({"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
         "metadata": {"name": "theirs", "labels": {"open-cluster-management.io/addon-name": fleet.addon,
@@ -207,7 +207,7 @@ pub(crate) async fn what_only_looks_like_a_work_of_the_add_on_is_left_alone_and_
     hub.post(&works, &stranger).await.expect(201);
     fleet.place(json!([fleet.placed("global", "v1")])).await;
     fleet.until_said("c1", &format!("C=v1 L= {DONE}")).await;
-    let words = "True/ConfigurationsConfigured: version v1 is asked for; work theirs has the label of the add-on and is not its own, and is left alone";
+    let words = "True/ConfigurationsConfigured: version v1 is requested; ManifestWork theirs has the label of the add-on but was not created for it, and is ignored";
     fleet.until_condition("c1", "Configured", words).await;
     fleet.place(json!([fleet.placed("global", "v2")])).await;
     fleet.until_said("c1", &format!("C=v2 L=v1 {DONE}")).await;

@@ -10,7 +10,7 @@ fn slice(number: usize, clusters: usize) -> (String, String, String, usize) {
     (format!("decision-{number}"), "0".into(), String::new(), clusters)
 }
 
-pub(crate) async fn as_many_as_are_wanted_in_decisions_of_a_hundred(cluster: &Cluster) {
+pub(crate) async fn requested_number_is_selected_in_slices_of_a_hundred(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(numbered(1..=150)).await;
     let _tap = stage.place();
@@ -39,14 +39,14 @@ pub(crate) async fn as_many_as_are_wanted_in_decisions_of_a_hundred(cluster: &Cl
     let placement = case.until(150, "NotAllDecisionsScheduled").await;
     assert_eq!(
         condition(&placement, "PlacementSatisfied")["message"],
-        "150 of 200 wanted clusters are chosen: of 150 clusters in the sets."
+        "150 of 200 requested clusters are selected: of 150 clusters in the sets."
     );
     case.merge(json!({"spec": {"numberOfClusters": 0}})).await;
     case.until(0, "AllDecisionsScheduled").await;
     assert_eq!(case.shape().await, [slice(1, 0)], "one decision is always there");
 }
 
-pub(crate) async fn taints_keep_clusters_away(cluster: &Cluster) {
+pub(crate) async fn tainted_clusters_are_not_selected(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(["a", "b", "c"].map(str::to_owned)).await;
     let _tap = stage.place();
@@ -72,7 +72,7 @@ pub(crate) async fn taints_keep_clusters_away(cluster: &Cluster) {
     two.until_chosen(&["a", "b"]).await;
 }
 
-pub(crate) async fn a_toleration_ends(cluster: &Cluster) {
+pub(crate) async fn expired_toleration_deselects_cluster(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(["a", "b"].map(str::to_owned)).await;
     let _tap = stage.place();
@@ -91,11 +91,11 @@ pub(crate) async fn a_toleration_ends(cluster: &Cluster) {
     let said = condition(&case.read().await, "PlacementSatisfied");
     assert_eq!(
         said["message"],
-        "1 cluster is chosen: of 2 clusters in the sets, 1 is tainted and not tolerated."
+        "1 cluster is selected: of 2 clusters in the sets, 1 is tainted and not tolerated."
     );
 }
 
-pub(crate) async fn a_binding_that_goes_takes_the_choice_along(cluster: &Cluster) {
+pub(crate) async fn deleted_binding_clears_selection(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(["a", "b"].map(str::to_owned)).await;
     let _tap = stage.place();
@@ -110,7 +110,7 @@ pub(crate) async fn a_binding_that_goes_takes_the_choice_along(cluster: &Cluster
     case.until(0, "NoIntersection").await;
 }
 
-pub(crate) async fn groups_are_told_in_their_order(cluster: &Cluster) {
+pub(crate) async fn decision_groups_are_reported_in_order(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     for name in ["a", "b", "c", "d", "e"] {
         let labels = if ["b", "d"].contains(&name) { json!({"canary": "true"}) } else { json!({}) };
@@ -137,7 +137,7 @@ pub(crate) async fn groups_are_told_in_their_order(cluster: &Cluster) {
     assert_eq!(found, [("0", "canary", 2), ("1", "", 2), ("2", "", 1)]);
 }
 
-pub(crate) async fn those_that_others_have_chosen_come_last(cluster: &Cluster) {
+pub(crate) async fn clusters_selected_by_others_come_last(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(["a", "b", "c", "d"].map(str::to_owned)).await;
     let _tap = stage.place();
@@ -150,7 +150,7 @@ pub(crate) async fn those_that_others_have_chosen_come_last(cluster: &Cluster) {
     one.until_chosen(&["a", "b"]).await;
 }
 
-pub(crate) async fn a_placement_that_makes_no_sense_keeps_what_it_has(cluster: &Cluster) {
+pub(crate) async fn invalid_placement_keeps_decisions(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(["a", "b"].map(str::to_owned)).await;
     let _tap = stage.place();
@@ -170,7 +170,7 @@ pub(crate) async fn a_placement_that_makes_no_sense_keeps_what_it_has(cluster: &
     assert_eq!(condition(&placement, "PlacementMisconfigured")["status"], "False");
 }
 
-pub(crate) async fn a_placement_that_is_not_to_be_scheduled_is_left_alone(cluster: &Cluster) {
+pub(crate) async fn placement_with_disabled_scheduling_is_ignored(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(["a".to_owned()]).await;
     let _tap = stage.place();

@@ -44,7 +44,7 @@ impl Stage<'_> {
     }
 }
 
-pub(crate) async fn an_accepted_cluster_gets_its_namespace(cluster: &Cluster) {
+pub(crate) async fn accepted_cluster_gets_namespace(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     let _tap = stage.look_after_clusters();
     stage.join(["a".to_owned()]).await;
@@ -68,7 +68,7 @@ pub(crate) async fn an_accepted_cluster_gets_its_namespace(cluster: &Cluster) {
     stage.until_cluster_says("a", ACCEPTED, "False/HubClusterAdminDenied").await;
 }
 
-pub(crate) async fn silence_taints_a_cluster_and_its_return_clears_it(cluster: &Cluster) {
+pub(crate) async fn expired_lease_taints_cluster_until_it_returns(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.place();
     stage.look_after_clusters();
@@ -101,7 +101,7 @@ pub(crate) async fn silence_taints_a_cluster_and_its_return_clears_it(cluster: &
     stage.until_cluster_says("a", AVAILABLE, "True/ManagedClusterAvailable").await;
 }
 
-pub(crate) async fn a_restart_is_nobodys_silence(cluster: &Cluster) {
+pub(crate) async fn restart_makes_no_cluster_unreachable(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.look_after_clusters();
     stage.well("a").await;
@@ -172,7 +172,7 @@ impl Stage<'_> {
     }
 }
 
-pub(crate) async fn a_cluster_goes_when_its_add_ons_and_then_its_works_are_gone(cluster: &Cluster) {
+pub(crate) async fn cluster_is_deleted_after_addons_and_works(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.look_after_clusters();
     stage.well("a").await;
@@ -182,17 +182,17 @@ pub(crate) async fn a_cluster_goes_when_its_add_ons_and_then_its_works_are_gone(
     let work = stage.hold("a", "/apis/work.open-cluster-management.io/v1", "ManifestWork", "w").await;
     let let_go = json!({"metadata": {"finalizers": null}});
     cluster.delete(stage.cluster_path("a")).await.expect(200);
-    let both = "False/ResourceRemaining: Still to be taken away: 1 add-on and 1 work.";
+    let both = "False/ResourceRemaining: Still to be deleted: 1 add-on and 1 ManifestWork.";
     stage.until_departure("a", both).await;
     assert!(cluster.get(&addon).await.expect(200)["metadata"]["deletionTimestamp"].is_string());
     assert!(cluster.get(&work).await.expect(200)["metadata"]["deletionTimestamp"].is_null(), "works wait");
     cluster.merge(&addon, &let_go).await.expect(200);
-    stage.until_departure("a", "False/ResourceRemaining: Still to be taken away: 1 work.").await;
+    stage.until_departure("a", "False/ResourceRemaining: Still to be deleted: 1 ManifestWork.").await;
     // Nobody hears the agent that would have to do it, and it does not wait for ever without saying so.
     stage.say_available("a", "Unknown").await;
-    let words = "False/ResourceRemaining: Still to be taken away: 1 work. The agent of the cluster has to do that, and is not heard. \
-        Whoever knows that the cluster will not come back takes the finalizer \
-        cluster.open-cluster-management.io/manifest-work-cleanup off its works;";
+    let words = "False/ResourceRemaining: Still to be deleted: 1 ManifestWork. The agent of the cluster must do that, and is unreachable. \
+        If the cluster will not come back, remove the finalizer \
+        cluster.open-cluster-management.io/manifest-work-cleanup from its ManifestWorks;";
     stage.until_departure("a", words).await;
     eventually("the work goes", || async {
         cluster.get(&work).await.expect(200)["metadata"]["deletionTimestamp"].is_string().then_some(())
@@ -222,7 +222,7 @@ fn gated(client: kube::Client) -> (kube::Client, Arc<AtomicBool>) {
     (kube::Client::new(service, "default"), open)
 }
 
-pub(crate) async fn an_outage_of_the_api_is_nobodys_silence(cluster: &Cluster) {
+pub(crate) async fn api_outage_makes_no_cluster_unreachable(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     let (client, open) = gated(cluster.client());
     stage.look_after_clusters_with(client);
@@ -240,7 +240,7 @@ pub(crate) async fn an_outage_of_the_api_is_nobodys_silence(cluster: &Cluster) {
     stage.until_cluster_says("a", AVAILABLE, "Unknown/ManagedClusterLeaseUpdateStopped").await;
 }
 
-pub(crate) async fn renewals_cause_no_request(cluster: &Cluster) {
+pub(crate) async fn lease_renewals_cause_no_requests(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     let tap = stage.look_after_clusters();
     stage.well("a").await;
@@ -257,7 +257,7 @@ pub(crate) async fn renewals_cause_no_request(cluster: &Cluster) {
     stage.until_cluster_says("a", AVAILABLE, "True/ManagedClusterAvailable").await;
 }
 
-pub(crate) async fn sets_and_bindings_say_how_they_are(cluster: &Cluster) {
+pub(crate) async fn sets_and_bindings_report_conditions(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     let _tap = stage.look_after_clusters();
     let set = format!("{V1BETA2}/managedclustersets/{}", stage.set);

@@ -19,7 +19,7 @@ const FIRST: [(&str, &str); 4] = [
     (placement::NAME, "/apis/cluster.open-cluster-management.io/v1beta1/placements"),
 ];
 
-pub(crate) async fn each_controller_has_the_rights_that_it_needs(cluster: &Cluster) {
+pub(crate) async fn each_controller_has_required_permissions(cluster: &Cluster) {
     grant(cluster, RIGHTS, &FIRST).await;
     let stage = Stage::new(cluster).await;
     let refusals = Refusals::default();

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::stage::{Stage, numbered};
 
-pub(crate) async fn nothing_is_decided_before_all_is_known_and_then_everything_is(cluster: &Cluster) {
+pub(crate) async fn nothing_is_decided_before_caches_are_synced(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(["a".to_owned()]).await;
     // More than are looked at at the same time.
@@ -33,7 +33,7 @@ pub(crate) async fn nothing_is_decided_before_all_is_known_and_then_everything_i
     }
 }
 
-pub(crate) async fn a_restart_writes_nothing(cluster: &Cluster) {
+pub(crate) async fn restart_causes_no_writes(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(numbered(1..=120)).await;
     stage.place();
@@ -52,7 +52,7 @@ pub(crate) async fn a_restart_writes_nothing(cluster: &Cluster) {
     assert_eq!(here, [], "it knows by its watches that all is well");
 }
 
-pub(crate) async fn many_that_join_at_once_are_few_writes(cluster: &Cluster) {
+pub(crate) async fn many_joining_clusters_cause_few_writes(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     let tap = stage.place();
     let case = stage.placement(json!({})).await;
@@ -66,7 +66,7 @@ pub(crate) async fn many_that_join_at_once_are_few_writes(cluster: &Cluster) {
     assert!(writes <= most, "{writes} writes for 60 clusters");
 }
 
-pub(crate) async fn a_decision_that_somebody_changes_is_put_right(cluster: &Cluster) {
+pub(crate) async fn modified_decision_is_restored(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(["a", "b"].map(str::to_owned)).await;
     let _tap = stage.place();
@@ -99,7 +99,7 @@ pub(crate) async fn a_decision_that_somebody_changes_is_put_right(cluster: &Clus
     case.until_chosen(&["a", "b"]).await;
 }
 
-pub(crate) async fn a_deleted_placement_takes_its_decisions_along(cluster: &Cluster) {
+pub(crate) async fn deleted_placement_deletes_its_decisions(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(numbered(1..=101)).await;
     let tap = stage.place();
@@ -118,7 +118,7 @@ pub(crate) async fn a_deleted_placement_takes_its_decisions_along(cluster: &Clus
     assert_eq!(deleted, 2, "and were not left to the garbage collector");
 }
 
-pub(crate) async fn a_write_that_loses_a_race_is_decided_again(cluster: &Cluster) {
+pub(crate) async fn write_conflict_is_decided_again(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(["a", "b", "c"].map(str::to_owned)).await;
     let tap = stage.place();

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::stage::{Stage, numbered};
 
-pub(crate) async fn one_that_sorts_first_joins_and_nobody_vanishes(cluster: &Cluster) {
+pub(crate) async fn joining_first_cluster_removes_no_cluster_temporarily(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(numbered(1..=150)).await;
     let tap = stage.place();
@@ -26,7 +26,7 @@ pub(crate) async fn one_that_sorts_first_joins_and_nobody_vanishes(cluster: &Clu
     assert_eq!(case.watch_while(&staying, leave, 150).await, 2);
 }
 
-pub(crate) async fn groups_that_change_places_and_nobody_vanishes(cluster: &Cluster) {
+pub(crate) async fn swapped_groups_remove_no_cluster_temporarily(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     for number in 1..=6 {
         let canary = if number <= 3 { "true" } else { "false" };
@@ -51,7 +51,7 @@ pub(crate) async fn groups_that_change_places_and_nobody_vanishes(cluster: &Clus
     assert_eq!(shape, wanted.map(|(name, group)| (name.to_owned(), group.to_owned())));
 }
 
-pub(crate) async fn a_reader_knows_a_choice_that_is_told_in_full(cluster: &Cluster) {
+pub(crate) async fn reader_accepts_fully_written_selection(cluster: &Cluster) {
     let stage = Stage::new(cluster).await;
     stage.join(["a", "b"].map(str::to_owned)).await;
     let case = stage.placement(json!({})).await;

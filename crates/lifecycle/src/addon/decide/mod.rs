@@ -1,7 +1,5 @@
-//! What becomes of an add-on on one cluster: pure functions from what was read to what is to be said and done.
-//!
-//! `works` tells where each work stands, `progress` has the table of `spec/lifecycle.md` 3.3, `available` folds all that
-//! is known into one condition.
+//! Pure decisions about an add-on on one cluster: `progress` decides how far a change of version is (the table of
+//! `spec/lifecycle.md` 3.3), `available` computes the condition Available. Reading and writing objects is left to the controller.
 
 pub mod available;
 pub mod progress;

@@ -1,5 +1,5 @@
-//! How far a cluster is with the version that it should have: the table of `spec/lifecycle.md` 3.3, from top to bottom,
-//! with the corners of 3.4. What is remembered is what the status of the ManagedClusterAddOn says, and nothing else.
+//! Decides how far a cluster is with its requested version: the table of `spec/lifecycle.md` 3.3, from top to bottom, with
+//! the special cases of 3.4. The only memory is the status of the ManagedClusterAddOn; writing is left to the controller.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -9,150 +9,154 @@ use bellwether_conditions::{ConditionType, Desired, Reason, Status};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::rollout::Turn;
-use crate::standing::{Course, Standing, StatusVersion, resolve};
+use crate::standing::{ChangeState, Standing, StatusVersion, resolve};
 use crate::version::{Catalogue, Version};
-use crate::works::Stands;
+use crate::works::WorkStates;
 
 /// Reasons of the condition Progressing.
 pub mod reason {
-    /// The first version comes to the cluster, or one after a version that there was not.
+    /// The first version is being installed, or a version after one that did not exist.
     pub const INSTALLING: &str = "Installing";
-    /// A later version comes to the cluster.
+    /// A later version is being installed.
     pub const UPGRADING: &str = "Upgrading";
-    /// An earlier version comes to the cluster.
+    /// An earlier version is being installed.
     pub const ROLLING_BACK: &str = "Rollingback";
     pub use bellwether_api::addon::vocabulary::SUCCEED;
-    /// The version cannot be brought there, for now.
+    /// The version could not be installed; the controller keeps trying.
     pub const FAILED: &str = "Failed";
 
-    /// Of Configured: the cluster has what was asked for, or is on its way there.
+    /// Of Configured: the cluster has the requested version and configurations, or is changing to them.
     pub const CONFIGURED: &str = "ConfigurationsConfigured";
-    /// Of Configured: others come first.
+    /// Of Configured: the rollout has not admitted the cluster yet.
     pub const WAITING: &str = "WaitingForTurn";
-    /// Of Configured: there is no such version.
+    /// Of Configured: the requested version does not exist.
     pub const INVALID: &str = "InvalidVersion";
 }
 
-/// How many versions are named.
-const NAMED: usize = 20;
+/// The maximum number of versions that a message lists.
+const MAX_LISTED_VERSIONS: usize = 20;
 
-/// How long workloads are waited for before it is said that all is done without them: most come up soon after they were
-/// applied, and that both are so is then one thing to say.
-const COMING_UP: SignedDuration = SignedDuration::from_secs(10);
+/// How long an applied change stays in progress while its workloads start. Most workloads start within this time, and then
+/// one status write reports both that the change was applied and that the workloads are available.
+const WORKLOAD_START_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);
 
-/// What the objects of the wanted version are.
+/// The result of rendering the requested version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rendering {
-    /// They could be made, and their works stand so.
-    Made(Stands),
-    /// They could not be made.
+    /// Rendering succeeded; the ManifestWorks have these states.
+    Rendered(WorkStates),
+    /// Rendering failed, with this message.
     Failed(String),
 }
 
-/// All that counts for the progress of an add-on on a cluster.
+/// Everything that the progress of an add-on on a cluster depends on.
 #[derive(Clone, Debug)]
-pub struct Observed<'a> {
-    /// The add-on.
+pub struct ProgressInput<'a> {
+    /// The name of the add-on.
     pub addon: &'a str,
     /// The generation of the ManagedClusterAddOn.
     pub generation: i64,
-    /// Whether it is being deleted.
-    pub deleting: bool,
-    /// The version that it asks for; `None` for the default.
+    /// Whether the ManagedClusterAddOn is being deleted.
+    pub is_deleting: bool,
+    /// The version that the ManagedClusterAddOn requests; `None` for the default.
     pub requested: Option<&'a Version>,
-    /// What it has come to so far.
+    /// The versions and the state of the last change, from the status.
     pub standing: &'a Standing,
-    /// Whether the configurations are others than those it was last begun with.
+    /// Whether the configurations differ from those of the last change.
     pub reconfigured: bool,
-    /// The versions that there are.
+    /// The versions of the add-on.
     pub catalogue: &'a Catalogue,
-    /// Whether it may change.
+    /// Whether the rollout lets the cluster start its change.
     pub turn: Turn,
-    /// Where the works of the version stand. Not looked at where there is no such version.
+    /// The rendered ManifestWorks of the version; ignored if the version does not exist.
     pub rendering: Rendering,
-    /// Whether a workload in them is still to come up, and it will be told when it is.
-    pub coming_up: bool,
-    /// The version of the works that there are, where it is another.
+    /// Whether a workload is not available yet and the agent will report when it is.
+    pub has_starting_workload: bool,
+    /// The version of the existing ManifestWorks, if it is not the requested one.
     pub running: Option<&'a str>,
-    /// Works that say that they are of the add-on, and are not ours.
-    pub strangers: &'a [String],
-    /// Why the hub does not take a work of the version, if it does not.
-    pub refused: Option<&'a str>,
-    /// How long a change may take.
+    /// ManifestWorks with the label of the add-on that this controller did not create.
+    pub foreign_works: &'a [String],
+    /// Why the API server of the hub rejected a ManifestWork of the version, if it did.
+    pub rejection: Option<&'a str>,
+    /// The maximum duration of a change.
     pub deadline: Option<Duration>,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What is to be said, and what is to be done about the works.
+/// The status to write, and what to do with the ManifestWorks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ProgressDecision {
     /// `status.installVersion`, `.currentVersion` and `.lastVersion`.
     pub begun: Option<Version>,
     #[allow(missing_docs, reason = "with the one above")]
     pub current: StatusVersion,
     #[allow(missing_docs, reason = "with the one above")]
     pub last: StatusVersion,
-    /// How the change goes, as far as it failed.
-    pub course: Course,
-    /// The condition Progressing; left as it is where nothing is said.
+    /// The state of the change; it determines `status.failure`.
+    pub change: ChangeState,
+    /// The condition Progressing; `None` leaves it unchanged.
     pub progressing: Option<Desired>,
-    /// The condition Configured; left as it is where nothing is said.
+    /// The condition Configured; `None` leaves it unchanged.
     pub configured: Option<Desired>,
-    /// What is done about the works.
-    pub works: Deed,
-    /// Whether the version in use is no longer among those that there are.
-    pub unsupported: bool,
-    /// When time alone changes the verdict.
-    pub next: Option<Timestamp>,
+    /// What to do with the ManifestWorks.
+    pub work_action: WorkAction,
+    /// Whether the running version no longer exists in the catalogue.
+    pub is_unsupported: bool,
+    /// When the decision must be made again even if no object changes.
+    pub recheck_at: Option<Timestamp>,
 }
 
-impl Verdict {
-    /// Whether the version of the change is the one that runs.
+impl ProgressDecision {
+    /// Whether the version of the change is the running one.
     pub fn is_current(&self) -> bool {
         self.begun.is_some() && self.current.known() == self.begun.as_ref()
     }
 }
 
-/// What is done about works.
+/// What to do with the ManifestWorks of the add-on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// They stay as they are.
-    Leave,
-    /// They are made what the version needs, and no others stay.
-    Bring,
+pub enum WorkAction {
+    /// Keep them unchanged.
+    Keep,
+    /// Create, update and delete them until they are what the version needs.
+    Apply,
 }
 
-/// Decides, by the table.
-pub fn decide(observed: &Observed<'_>) -> Verdict {
-    let standing = observed.standing;
-    let unchanged = Verdict {
+/// Decides by the table.
+pub fn decide(input: &ProgressInput<'_>) -> ProgressDecision {
+    let standing = input.standing;
+    let unchanged = ProgressDecision {
         begun: standing.begun.clone(),
         current: standing.current.clone(),
         last: standing.last.clone(),
-        course: standing.course,
+        change: standing.change,
         progressing: None,
         configured: None,
-        works: Deed::Leave,
-        unsupported: false,
-        next: None,
+        work_action: WorkAction::Keep,
+        is_unsupported: false,
+        recheck_at: None,
     };
-    if observed.deleting {
+    if input.is_deleting {
         return unchanged;
     }
-    if let Turn::Waits(why) = &observed.turn {
-        let configured = observed.condition(CONFIGURED, Status::False, reason::WAITING, why.to_string());
-        return Verdict { configured: Some(configured), ..unchanged };
+    if let Turn::Waits(why) = &input.turn {
+        let configured = input.condition(CONFIGURED, Status::False, reason::WAITING, why.to_string());
+        return ProgressDecision { configured: Some(configured), ..unchanged };
     }
-    let Some(version) = resolve(observed.requested, observed.catalogue) else {
-        let message = format!("Waiting for ClusterManagementAddOn {} status.defaultVersion.", observed.addon);
-        let progressing = observed.condition(PROGRESSING, Status::True, reason::INSTALLING, message);
-        return Verdict { current: StatusVersion::None, progressing: Some(progressing), ..unchanged };
+    let Some(version) = resolve(input.requested, input.catalogue) else {
+        let message = format!("Waiting for ClusterManagementAddOn {} status.defaultVersion.", input.addon);
+        let progressing = input.condition(PROGRESSING, Status::True, reason::INSTALLING, message);
+        return ProgressDecision {
+            current: StatusVersion::None,
+            progressing: Some(progressing),
+            ..unchanged
+        };
     };
-    Attempt::of(observed, version).verdict()
+    ChangeAttempt::new(input, version).decide()
 }
 
-impl Observed<'_> {
+impl ProgressInput<'_> {
     fn condition(
         &self,
         type_: &'static str,
@@ -165,7 +169,7 @@ impl Observed<'_> {
     }
 }
 
-/// Which way a change goes.
+/// The direction of a change of version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Install,
@@ -182,7 +186,7 @@ impl Direction {
         }
     }
 
-    /// As it follows "could not".
+    /// The verb for a message that starts with "could not".
     fn verb(self) -> &'static str {
         match self {
             Self::Install => "install",
@@ -192,210 +196,228 @@ impl Direction {
     }
 }
 
-/// A cluster whose turn has come, on its way to a version.
-struct Attempt<'a> {
-    observed: &'a Observed<'a>,
+/// An admitted change of a cluster to a version.
+struct ChangeAttempt<'a> {
+    input: &'a ProgressInput<'a>,
     version: &'a Version,
-    /// Whether the change to it begins now.
-    edge: bool,
+    /// Whether the change starts now.
+    is_new: bool,
     last: StatusVersion,
 }
 
-impl<'a> Attempt<'a> {
-    fn of(observed: &'a Observed<'a>, version: &'a Version) -> Self {
-        let standing = observed.standing;
-        let edge = standing.begun.as_ref() != Some(version);
-        let last = match (edge, &standing.begun) {
+impl<'a> ChangeAttempt<'a> {
+    fn new(input: &'a ProgressInput<'a>, version: &'a Version) -> Self {
+        let standing = input.standing;
+        let is_new = standing.begun.as_ref() != Some(version);
+        let last = match (is_new, &standing.begun) {
             (false, _) => standing.last.clone(),
-            (true, Some(_)) if standing.course == Course::Invalid => StatusVersion::Unknown,
+            (true, Some(_)) if standing.change == ChangeState::InvalidVersion => StatusVersion::Unknown,
             (true, begun) => begun.clone().into(),
         };
-        Self { observed, version, edge, last }
+        Self { input, version, is_new, last }
     }
 
-    fn verdict(&self) -> Verdict {
-        let observed = self.observed;
-        let succeeded = !self.edge && observed.standing.is_current();
-        if !observed.catalogue.supports(self.version) {
-            // It was good when it came, and is not taken away for that (A22).
-            return if succeeded {
-                Verdict { unsupported: true, ..self.succeeded(Deed::Leave) }
+    fn decide(&self) -> ProgressDecision {
+        let input = self.input;
+        let has_succeeded = !self.is_new && input.standing.is_current();
+        if !input.catalogue.supports(self.version) {
+            // The version existed when it was installed; it keeps running (A22).
+            return if has_succeeded {
+                ProgressDecision { is_unsupported: true, ..self.succeeded(WorkAction::Keep) }
             } else {
                 self.invalid()
             };
         }
-        let stands = match &observed.rendering {
-            Rendering::Made(stands) => stands,
-            Rendering::Failed(why) => return self.failed(why, Deed::Leave),
+        let work_states = match &input.rendering {
+            Rendering::Rendered(work_states) => work_states,
+            Rendering::Failed(why) => return self.failed(why, WorkAction::Keep),
         };
-        if let (Some(why), false) = (observed.refused, stands.deployed()) {
-            return self.failed(why, Deed::Bring);
+        if let (Some(why), false) = (input.rejection, work_states.is_deployed()) {
+            return self.failed(why, WorkAction::Apply);
         }
-        let sticks = succeeded && !observed.reconfigured && stands.deployed();
-        if let Some((work, why)) = stands.failure() {
-            return self.failed(&format!("work {work}: {why}"), Deed::Bring);
+        // A change that succeeded stays successful while its ManifestWorks are on the hub, whatever the agent reports later.
+        let stays_succeeded = has_succeeded && !input.reconfigured && work_states.is_deployed();
+        if let Some((work, why)) = work_states.failure() {
+            return self.failed(&format!("work {work}: {why}"), WorkAction::Apply);
         }
-        if !sticks && !stands.done() {
+        if !stays_succeeded && !work_states.is_ready() {
             return self.progressing();
         }
-        match self.coming_up().filter(|_| !sticks) {
+        match self.wait_for_workloads_until().filter(|_| !stays_succeeded) {
             Some(until) => {
-                let verdict = self.progressing();
-                Verdict { next: Some(verdict.next.map_or(until, |next| next.min(until))), ..verdict }
+                let decision = self.progressing();
+                let recheck_at = decision.recheck_at.map_or(until, |deadline| deadline.min(until));
+                ProgressDecision { recheck_at: Some(recheck_at), ..decision }
             }
-            None => self.succeeded(Deed::Bring),
+            None => self.succeeded(WorkAction::Apply),
         }
     }
 
-    /// Until when workloads are waited for. Where there is a deadline, long before it: what was applied is not too late.
-    fn coming_up(&self) -> Option<Timestamp> {
-        let Course::Since(since) = self.observed.standing.course else { return None };
-        if self.edge || self.observed.reconfigured || !self.observed.coming_up {
+    /// Until when the change waits for its workloads to start. It waits at most half of the deadline, so that an applied change
+    /// does not time out because of this wait.
+    fn wait_for_workloads_until(&self) -> Option<Timestamp> {
+        let ChangeState::InProgress(since) = self.input.standing.change else { return None };
+        if self.is_new || self.input.reconfigured || !self.input.has_starting_workload {
             return None;
         }
-        let half = self.observed.deadline.and_then(|limit| SignedDuration::try_from(limit / 2).ok());
-        let patience = half.map_or(COMING_UP, |half| half.min(COMING_UP));
-        let until = since.saturating_add(patience).unwrap_or(Timestamp::MAX);
-        // Whoever wrote when it began may have had another clock: then it is not known how long to wait.
-        (since <= self.observed.now && until > self.observed.now).then_some(until)
+        let half = self.input.deadline.and_then(|limit| SignedDuration::try_from(limit / 2).ok());
+        let timeout = half.map_or(WORKLOAD_START_TIMEOUT, |half| half.min(WORKLOAD_START_TIMEOUT));
+        let until = since.saturating_add(timeout).unwrap_or(Timestamp::MAX);
+        // A start time in the future was written with another clock; then the remaining wait is unknown, and it does not wait.
+        (since <= self.input.now && until > self.input.now).then_some(until)
     }
 
     /// Row 8.
-    fn succeeded(&self, works: Deed) -> Verdict {
+    fn succeeded(&self, work_action: WorkAction) -> ProgressDecision {
         let message = "install completed with no errors.".to_owned();
-        let progressing = self.observed.condition(PROGRESSING, Status::False, reason::SUCCEED, message);
+        let progressing = self.input.condition(PROGRESSING, Status::False, reason::SUCCEED, message);
         let current = StatusVersion::Known(self.version.clone());
-        Verdict { current, works, ..self.verdict_of(progressing) }
+        ProgressDecision { current, work_action, ..self.decision_with(progressing) }
     }
 
-    /// Rows 3 to 6. What was deployed stays.
-    fn invalid(&self) -> Verdict {
-        let verb = match self.order() {
+    /// Rows 3 to 6. The existing ManifestWorks stay unchanged.
+    fn invalid(&self) -> ProgressDecision {
+        let verb = match self.compare_with_last() {
             None | Some(Ordering::Equal) => Direction::Install.verb(),
             Some(Ordering::Less) => Direction::Upgrade.verb(),
             Some(Ordering::Greater) => Direction::Rollback.verb(),
         };
         let message = format!("could not {verb} invalid version {}", self.version);
-        let progressing = self.observed.condition(PROGRESSING, Status::False, reason::FAILED, message);
-        let configured = self.observed.condition(CONFIGURED, Status::False, reason::INVALID, self.choice());
-        Verdict { configured: Some(configured), course: Course::Invalid, ..self.verdict_of(progressing) }
+        let progressing = self.input.condition(PROGRESSING, Status::False, reason::FAILED, message);
+        let configured =
+            self.input.condition(CONFIGURED, Status::False, reason::INVALID, self.available_versions());
+        ProgressDecision {
+            configured: Some(configured),
+            change: ChangeState::InvalidVersion,
+            ..self.decision_with(progressing)
+        }
     }
 
-    /// What there is to choose from.
-    fn choice(&self) -> String {
-        let known = self.observed.catalogue.supported();
+    /// The message that the version does not exist, with the versions that do.
+    fn available_versions(&self) -> String {
+        let known = self.input.catalogue.supported();
         let names: Vec<&str> = known.iter().map(Version::as_str).collect();
         match names.as_slice() {
-            [] => format!("there is no version {}: no AddOnTemplate has any of this add-on", self.version),
+            [] => {
+                format!("version {} does not exist: there is no AddOnTemplate for this add-on", self.version)
+            }
             names => {
-                let newest = names.get(names.len().saturating_sub(NAMED)..).unwrap_or_default().join(", ");
-                let older = names.len().saturating_sub(NAMED);
+                let newest = names
+                    .get(names.len().saturating_sub(MAX_LISTED_VERSIONS)..)
+                    .unwrap_or_default()
+                    .join(", ");
+                let older = names.len().saturating_sub(MAX_LISTED_VERSIONS);
                 let more = if older == 0 { String::new() } else { format!(" and {older} older") };
-                format!("there is no version {}; there are: {newest}{more}", self.version)
+                format!("version {} does not exist; available versions: {newest}{more}", self.version)
             }
         }
     }
 
     /// Rows 7 and 9 to 11.
-    fn failed(&self, why: &str, works: Deed) -> Verdict {
+    fn failed(&self, why: &str, work_action: WorkAction) -> ProgressDecision {
         let verb = self.direction().verb();
         let message = format!("could not {verb} version {}: {why}", self.version);
-        let progressing = self.observed.condition(PROGRESSING, Status::False, reason::FAILED, message);
-        Verdict { works, ..self.verdict_of(progressing) }
+        let progressing = self.input.condition(PROGRESSING, Status::False, reason::FAILED, message);
+        ProgressDecision { work_action, ..self.decision_with(progressing) }
     }
 
     /// Rows 12 to 16.
-    fn progressing(&self) -> Verdict {
-        let end = match self.observed.deadline.map(|limit| (limit, self.end(limit))) {
-            Some((limit, end)) if end.is_none_or(|end| end <= self.observed.now) => {
-                let verdict = self.failed(&format!("timed out after {}", display(limit)), Deed::Bring);
-                return Verdict { course: Course::TimedOut(limit), ..verdict };
+    fn progressing(&self) -> ProgressDecision {
+        let end = match self.input.deadline.map(|limit| (limit, self.deadline_for(limit))) {
+            Some((limit, end)) if end.is_none_or(|end| end <= self.input.now) => {
+                let decision =
+                    self.failed(&format!("timed out after {}", format_duration(limit)), WorkAction::Apply);
+                return ProgressDecision { change: ChangeState::TimedOut(limit), ..decision };
             }
             Some((_, end)) => end,
             None => None,
         };
         let reason = self.direction().reason();
-        let progressing = self.observed.condition(PROGRESSING, Status::True, reason, self.announcement());
-        Verdict { works: Deed::Bring, next: end, ..self.verdict_of(progressing) }
+        let progressing = self.input.condition(PROGRESSING, Status::True, reason, self.progress_message());
+        ProgressDecision {
+            work_action: WorkAction::Apply,
+            recheck_at: end,
+            ..self.decision_with(progressing)
+        }
     }
 
-    /// The message of a change. After an invalid version it also names the version that runs meanwhile (A6); the works show
-    /// that only until they are written, so the message of a change that goes on is kept.
-    fn announcement(&self) -> String {
+    /// The message of a change in progress. After an invalid version it also names the version that keeps running until then
+    /// (A6). The ManifestWorks have that version only until they are updated, so an ongoing change keeps its message.
+    fn progress_message(&self) -> String {
         let plain = format!("{} addon to version {}.", self.direction().reason(), self.version);
-        let standing = self.observed.standing;
-        let goes_on = !self.edge && matches!(standing.course, Course::Since(_));
-        match self.observed.running {
-            // While it waits for a default version, none is running.
-            _ if goes_on && standing.current == StatusVersion::Unknown => standing.message.clone(),
+        let standing = self.input.standing;
+        let is_ongoing = !self.is_new && matches!(standing.change, ChangeState::InProgress(_));
+        match self.input.running {
+            // While the add-on waits for a default version, no version is running, and the message is not kept.
+            _ if is_ongoing && standing.current == StatusVersion::Unknown => standing.message.clone(),
             Some(running) if self.last == StatusVersion::Unknown => {
-                format!("{plain} Version {running} is there until then.")
+                format!("{plain} Version {running} keeps running until then.")
             }
             _ => plain,
         }
     }
 
-    /// When the change will have taken too long: counted from when it began, and anew where the configurations changed
-    /// (A33). Nothing, if it already has.
-    fn end(&self, limit: Duration) -> Option<Timestamp> {
-        let now = self.observed.now;
-        let since = match self.observed.standing.course {
-            _ if self.edge || self.observed.reconfigured => now,
-            Course::Since(since) => since,
-            // Another deadline than the one it exceeded gives it time again.
-            Course::TimedOut(exceeded) if exceeded == limit => return None,
-            Course::TimedOut(_) => now,
-            Course::Over | Course::Invalid => now,
+    /// When the change times out. The time counts from its start, and again from a change of configurations (A33). `None` if
+    /// it has already timed out.
+    fn deadline_for(&self, limit: Duration) -> Option<Timestamp> {
+        let now = self.input.now;
+        let since = match self.input.standing.change {
+            _ if self.is_new || self.input.reconfigured => now,
+            ChangeState::InProgress(since) => since,
+            // If the deadline was changed after the timeout, the time starts again.
+            ChangeState::TimedOut(exceeded) if exceeded == limit => return None,
+            ChangeState::TimedOut(_) => now,
+            ChangeState::Ended | ChangeState::InvalidVersion => now,
         };
         let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
         Some(since.saturating_add(limit).unwrap_or(Timestamp::MAX))
     }
 
-    fn verdict_of(&self, progressing: Desired) -> Verdict {
-        let mut message = format!("version {} is asked for", self.version);
-        if let Some(first) = self.observed.strangers.first() {
-            let more = self.observed.strangers.len() - 1;
+    fn decision_with(&self, progressing: Desired) -> ProgressDecision {
+        let mut message = format!("version {} is requested", self.version);
+        if let Some(first) = self.input.foreign_works.first() {
+            let more = self.input.foreign_works.len() - 1;
             let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
             message.push_str(&format!(
-                "; work {first}{more} has the label of the add-on and is not its own, and is left alone"
+                "; ManifestWork {first}{more} has the label of the add-on but was not created for it, and is ignored"
             ));
         }
-        let configured = self.observed.condition(CONFIGURED, Status::True, reason::CONFIGURED, message);
-        Verdict {
+        let configured = self.input.condition(CONFIGURED, Status::True, reason::CONFIGURED, message);
+        ProgressDecision {
             begun: Some(self.version.clone()),
             current: StatusVersion::Unknown,
             last: self.last.clone(),
-            course: Course::Over,
+            change: ChangeState::Ended,
             progressing: Some(progressing),
             configured: Some(configured),
-            works: Deed::Leave,
-            unsupported: false,
-            next: None,
+            work_action: WorkAction::Keep,
+            is_unsupported: false,
+            recheck_at: None,
         }
     }
 
-    /// How the version before compares with this one.
-    fn order(&self) -> Option<Ordering> {
-        self.observed.catalogue.compare(self.last.known()?, self.version)
+    /// Compares the last version with this one.
+    fn compare_with_last(&self) -> Option<Ordering> {
+        self.input.catalogue.compare(self.last.known()?, self.version)
     }
 
     fn direction(&self) -> Direction {
-        match (self.last.known(), self.order()) {
+        match (self.last.known(), self.compare_with_last()) {
             (None, _) => Direction::Install,
             (_, Some(Ordering::Greater)) => Direction::Rollback,
-            // Row 16: another spelling of the same numbers, or names that cannot be compared.
+            // Row 16: the same version numbers in another spelling, or names that cannot be compared.
             (_, Some(Ordering::Less | Ordering::Equal) | None) => Direction::Upgrade,
         }
     }
 }
 
-/// A duration as strategies write it.
-fn display(limit: Duration) -> String {
+/// Formats a duration as rollout strategies write it, for example `1m30s`.
+fn format_duration(limit: Duration) -> String {
     let seconds = limit.as_secs();
     let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-    let words: String =
+    let text: String =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
-    if words.is_empty() { "0s".to_owned() } else { words }
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! Which clusters a Placement chooses, in which groups, and what to say of it. Pure.
+//! Decides which clusters a Placement selects, in which decision groups, and its conditions. Pure.
 //!
-//! `terms` is what the Placement asks for, `sets` which clusters there are to choose from, `taints` and `score` are two of
-//! the hurdles, `groups` is how those that are chosen are put, `report` is what is said.
+//! `spec` parses the Placement, `sets` determines the available clusters, `taints` and `score` filter and rank them, `groups`
+//! builds the decision groups, `report` the conditions. Writing decisions is left to the controller.
 
 mod groups;
 mod report;
 mod score;
 mod sets;
+mod spec;
 mod taints;
-mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -23,149 +23,164 @@ use bellwether_conditions::Desired;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-pub(crate) use groups::{Chosen, Group};
+pub(crate) use groups::{Group, SelectedCluster};
 
-use self::report::{Hurdles, Outcome};
-use self::sets::Supply;
-use self::taints::{Standing, standing};
-use self::terms::Terms;
+use self::report::{FilterCounts, Outcome};
+use self::sets::AvailableSets;
+use self::spec::ParsedSpec;
+use self::taints::{TaintEffectOnCluster, taint_effect};
 
-/// What a choice depends on.
-pub(crate) struct Question<'a> {
+/// Everything that the selection depends on.
+pub(crate) struct DecisionInput<'a> {
     pub(crate) placement: &'a Placement,
     pub(crate) clusters: &'a [Arc<ManagedCluster>],
     pub(crate) sets: &'a [Arc<ManagedClusterSet>],
-    /// Of all namespaces.
+    /// The bindings of all namespaces.
     pub(crate) bindings: &'a [Arc<ManagedClusterSetBinding>],
-    /// The decisions of this placement, as they are.
+    /// The existing decisions of this placement.
     pub(crate) own: &'a [Arc<PlacementDecision>],
     /// The decisions of all placements.
     pub(crate) all: &'a [Arc<PlacementDecision>],
     pub(crate) now: Timestamp,
 }
 
-/// What becomes of a placement.
+/// The result of deciding a placement.
 #[derive(Debug)]
-pub(crate) enum Answer {
-    /// Its decisions stay as they are; this is what is said of it.
+pub(crate) enum PlacementResult {
+    /// The decisions stay unchanged; these conditions are set.
     Keep(Vec<Desired>),
-    /// These are chosen.
-    Choose(Choice),
+    /// These clusters are selected.
+    Select(ClusterSelection),
 }
 
-/// What was chosen.
+/// The selected clusters.
 #[derive(Debug)]
-pub(crate) struct Choice {
-    /// At least one, which may be empty.
+pub(crate) struct ClusterSelection {
+    /// The decision groups; at least one, which may be empty.
     pub(crate) groups: Vec<Group>,
     pub(crate) conditions: Vec<Desired>,
-    /// When a toleration ends, and it is to be decided again.
+    /// When a toleration ends, so that the placement must be decided again.
     pub(crate) until: Option<Timestamp>,
 }
 
-pub(crate) fn decide(question: &Question<'_>) -> Answer {
-    let placement = question.placement;
+/// Decides a placement.
+pub(crate) fn decide(input: &DecisionInput<'_>) -> PlacementResult {
+    let placement = input.placement;
     if is_disabled(placement) {
-        return Answer::Keep(Vec::new());
+        return PlacementResult::Keep(Vec::new());
     }
-    match Terms::read(placement) {
-        Ok(terms) => Answer::Choose(choose(question, &terms)),
-        Err(problem) => {
-            Answer::Keep(report::misconfigured(placement, &problem, chosen_before(question).len()))
-        }
+    match ParsedSpec::read(placement) {
+        Ok(spec) => PlacementResult::Select(select_clusters(input, &spec)),
+        Err(problem) => PlacementResult::Keep(report::misconfigured_conditions(
+            placement,
+            &problem,
+            selected_before(input).len(),
+        )),
     }
 }
 
-/// Whether somebody else decides in place of us, or nobody for now.
+/// Whether this controller must not decide the placement, because another one does or scheduling is disabled.
 pub(crate) fn is_disabled(placement: &Placement) -> bool {
     placement.annotations().get(SCHEDULING_DISABLED).is_some_and(|value| value == "true")
 }
 
-fn choose(question: &Question<'_>, terms: &Terms<'_>) -> Choice {
-    let supply = Supply::of(question.placement, question.sets, question.bindings);
-    let before = chosen_before(question);
-    let mut field = Field::default();
-    for cluster in question.clusters.iter().filter(|cluster| supply.has(cluster)) {
-        field.enter(cluster, terms, &before, question.now);
+fn select_clusters(input: &DecisionInput<'_>, spec: &ParsedSpec<'_>) -> ClusterSelection {
+    let available_sets = AvailableSets::of(input.placement, input.sets, input.bindings);
+    let before = selected_before(input);
+    let mut filter = CandidateFilter::default();
+    for cluster in input.clusters.iter().filter(|cluster| available_sets.has(cluster)) {
+        filter.add(cluster, spec, &before, input.now);
     }
-    let Field { mut runners, hurdles, until } = field;
-    let wanted = terms.wanted.unwrap_or(usize::MAX);
-    let is_contest = runners.len() > wanted;
-    if is_contest {
-        let clusters: Vec<&ManagedCluster> = runners.iter().map(|runner| runner.cluster).collect();
-        let scores = score::scores(terms.weights, &clusters, &before, || elsewhere(question));
-        for (runner, score) in runners.iter_mut().zip(scores) {
-            runner.score = score;
+    let CandidateFilter { mut candidates, filtered, until } = filter;
+    let requested = spec.requested.unwrap_or(usize::MAX);
+    // Scores are needed only if there are more candidates than requested clusters.
+    let is_scored = candidates.len() > requested;
+    if is_scored {
+        let clusters: Vec<&ManagedCluster> = candidates.iter().map(|candidate| candidate.cluster).collect();
+        let scores = score::scores(spec.weights, &clusters, &before, || selections_by_others(input));
+        for (candidate, score) in candidates.iter_mut().zip(scores) {
+            candidate.score = score;
         }
-        runners.sort_by_cached_key(|runner| (runner.standing, -runner.score, runner.cluster.name_any()));
-        runners.truncate(wanted);
+        candidates.sort_by_cached_key(|candidate| {
+            (candidate.taint_effect, -candidate.score, candidate.cluster.name_any())
+        });
+        candidates.truncate(requested);
     }
-    let chosen: Vec<Chosen<'_>> = runners
+    let selected: Vec<SelectedCluster<'_>> = candidates
         .iter()
-        .map(|runner| Chosen { cluster: runner.cluster, score: is_contest.then_some(runner.score) })
+        .map(|candidate| SelectedCluster {
+            cluster: candidate.cluster,
+            score: is_scored.then_some(candidate.score),
+        })
         .collect();
-    let outcome = Outcome { supply: &supply, hurdles, chosen: chosen.len(), wanted: terms.wanted };
-    Choice {
-        conditions: report::chosen(question.placement, &outcome),
-        groups: groups::group(terms, chosen),
+    let outcome = Outcome {
+        available_sets: &available_sets,
+        filtered,
+        selected: selected.len(),
+        requested: spec.requested,
+    };
+    ClusterSelection {
+        conditions: report::valid_conditions(input.placement, &outcome),
+        groups: groups::group_clusters(spec, selected),
         until,
     }
 }
 
-/// The clusters of the sets, of which some fall at a hurdle.
+/// Filters the clusters of the sets and counts how many each filter removed.
 #[derive(Default)]
-struct Field<'a> {
-    runners: Vec<Runner<'a>>,
-    hurdles: Hurdles,
+struct CandidateFilter<'a> {
+    candidates: Vec<Candidate<'a>>,
+    filtered: FilterCounts,
     until: Option<Timestamp>,
 }
 
-/// A cluster that can be chosen.
-struct Runner<'a> {
+/// A cluster that can be selected.
+struct Candidate<'a> {
     cluster: &'a ManagedCluster,
-    standing: Standing,
+    taint_effect: TaintEffectOnCluster,
     score: i64,
 }
 
-impl<'a> Field<'a> {
-    fn enter(
+impl<'a> CandidateFilter<'a> {
+    fn add(
         &mut self,
         cluster: &'a ManagedCluster,
-        terms: &Terms<'_>,
+        spec: &ParsedSpec<'_>,
         before: &HashSet<&str>,
         now: Timestamp,
     ) {
-        self.hurdles.in_sets += 1;
+        self.filtered.in_sets += 1;
         if cluster.metadata.deletion_timestamp.is_some() {
-            self.hurdles.leaving += 1;
+            self.filtered.deleting += 1;
             return;
         }
-        if !terms.predicates.is_empty() && !terms.predicates.iter().any(|predicate| predicate.fits(cluster)) {
-            self.hurdles.unfit += 1;
+        if !spec.predicates.is_empty() && !spec.predicates.iter().any(|predicate| predicate.matches(cluster))
+        {
+            self.filtered.not_matching += 1;
             return;
         }
-        let is_chosen = before.contains(cluster.name_any().as_str());
-        let (standing, until) = standing(&cluster.spec.taints, terms.tolerations, is_chosen, now);
+        let is_selected = before.contains(cluster.name_any().as_str());
+        let (effect, until) = taint_effect(&cluster.spec.taints, spec.tolerations, is_selected, now);
         self.until = [self.until, until].into_iter().flatten().min();
-        match standing {
-            Standing::Refused => self.hurdles.tainted += 1,
-            Standing::NotAnew => self.hurdles.tainted_for_new += 1,
-            Standing::Welcome | Standing::Avoided => {
-                self.runners.push(Runner { cluster, standing, score: 0 });
+        match effect {
+            TaintEffectOnCluster::Excluded => self.filtered.tainted += 1,
+            TaintEffectOnCluster::NotNewlySelected => self.filtered.tainted_for_new += 1,
+            TaintEffectOnCluster::Tolerated | TaintEffectOnCluster::Avoided => {
+                self.candidates.push(Candidate { cluster, taint_effect: effect, score: 0 });
             }
         }
     }
 }
 
-/// The clusters that stand in the decisions of the placement now.
-fn chosen_before<'a>(question: &Question<'a>) -> HashSet<&'a str> {
-    question.own.iter().flat_map(|decision| clusters_of(decision)).collect()
+/// The clusters in the existing decisions of the placement.
+fn selected_before<'a>(input: &DecisionInput<'a>) -> HashSet<&'a str> {
+    input.own.iter().flat_map(|decision| clusters_of(decision)).collect()
 }
 
-/// How many other placements have chosen which cluster.
-fn elsewhere<'a>(question: &Question<'a>) -> HashMap<&'a str, usize> {
+/// How many other placements have selected each cluster.
+fn selections_by_others<'a>(input: &DecisionInput<'a>) -> HashMap<&'a str, usize> {
     let mut counts = HashMap::new();
-    for decision in question.all.iter().filter(|decision| !is_of(decision, question.placement)) {
+    for decision in input.all.iter().filter(|decision| !is_of(decision, input.placement)) {
         for cluster in clusters_of(decision) {
             *counts.entry(cluster).or_insert(0) += 1;
         }

@@ -1,4 +1,4 @@
-//! How clusters compare where not all can be chosen: each prioritizer gives from -100 to 100, times its weight. Pure.
+//! Ranks clusters if there are more than requested: each prioritizer gives a score from -100 to 100, times its weight. Pure.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,16 +8,16 @@ use kube::ResourceExt as _;
 /// The highest score that one prioritizer gives; the lowest is as far below 0.
 const MOST: f64 = 100.0;
 
-/// By what clusters are compared.
+/// A criterion for ranking clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prioritizer {
-    /// Few other placements have chosen it.
+    /// Prefers clusters that few other placements have selected.
     Balance,
-    /// It is chosen already.
+    /// Prefers clusters that are already selected.
     Steady,
-    /// It has many processors for workloads.
+    /// Prefers clusters with much allocatable CPU.
     Cpu,
-    /// It has much memory for workloads.
+    /// Prefers clusters with much allocatable memory.
     Memory,
 }
 
@@ -33,7 +33,7 @@ impl Prioritizer {
     }
 }
 
-/// How much each counts.
+/// The weights of the prioritizers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Weights {
     pub(super) balance: i64,
@@ -56,8 +56,8 @@ impl Weights {
     }
 }
 
-/// The score of each cluster, in their order. `elsewhere` counts the other placements that have chosen a cluster, and is
-/// only asked where that matters.
+/// The score of each cluster, in their order. `elsewhere` counts the other placements that have selected a cluster, and is
+/// called only if Balance has a weight.
 pub(super) fn scores<'a>(
     weights: Weights,
     clusters: &[&ManagedCluster],
@@ -95,7 +95,7 @@ fn balance(clusters: &[&ManagedCluster], elsewhere: &HashMap<&str, usize>) -> Ve
     clusters.iter().map(|cluster| (2.0 * MOST * (0.5 - usage(cluster))) as i64).collect()
 }
 
-/// A cluster that does not say what it has is in the middle.
+/// A cluster that does not report the resource gets the score 0.
 fn allocatable(clusters: &[&ManagedCluster], resource: &str) -> Vec<i64> {
     let of = |cluster: &&ManagedCluster| {
         let status = cluster.status.as_ref()?;
@@ -113,7 +113,7 @@ fn allocatable(clusters: &[&ManagedCluster], resource: &str) -> Vec<i64> {
         .collect()
 }
 
-/// A quantity of Kubernetes, as near as comparing needs.
+/// Parses a Kubernetes quantity, precisely enough for comparisons.
 fn quantity(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 15] = [
         ("Ki", 1024.0),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_are_read() {
+    fn quantities_are_parsed() {
         let rows = [
             ("4", Some(4.0)),
             ("500m", Some(0.5)),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_prioritizer_gives_its_score() {
+    fn each_prioritizer_scores_clusters() {
         let clusters = [cluster("a", "2", "8Gi"), cluster("b", "4", "much"), cluster("c", "10", "16Gi")];
         let clusters: Vec<&ManagedCluster> = clusters.iter().collect();
         let elsewhere = || HashMap::from([("a", 4), ("b", 1), ("gone", 2)]);
@@ -182,13 +182,13 @@ mod tests {
             ("little memory", Weights { memory: -1, ..none }, [100, 0, -100]),
             ("as usual", Weights::USUAL, [-100, 150, 100]),
         ];
-        for (sentence, weights, wanted) in rows {
-            assert_eq!(scores(weights, &clusters, &HashSet::from(["b"]), elsewhere), wanted, "{sentence}");
+        for (case, weights, wanted) in rows {
+            assert_eq!(scores(weights, &clusters, &HashSet::from(["b"]), elsewhere), wanted, "{case}");
         }
     }
 
     #[test]
-    fn where_all_are_alike_all_are_the_best() {
+    fn equal_clusters_get_maximum_score() {
         let clusters = [cluster("a", "2", "8Gi"), cluster("b", "2", "")];
         let clusters: Vec<&ManagedCluster> = clusters.iter().collect();
         let weights = Weights { cpu: 1, memory: 1, balance: 1, ..Weights::NONE };

@@ -1,5 +1,5 @@
-//! The clusters that a Placement may choose from: those of the sets that exist, are bound in its namespace, and are named
-//! by it where it names any. Pure.
+//! Determines the clusters that a Placement may select: those of the sets that exist, are bound in its namespace and, if the
+//! Placement names sets, are named by it. Pure.
 
 use std::sync::Arc;
 
@@ -8,47 +8,48 @@ use kube::ResourceExt as _;
 
 use crate::clusters::members::Membership;
 
-/// What there is to choose from.
+/// The sets that a Placement may select clusters from.
 #[derive(Debug)]
-pub(super) enum Supply {
-    /// Nothing is bound in the namespace.
+pub(super) enum AvailableSets {
+    /// No set is bound in the namespace.
     Unbound,
-    /// What is bound does not exist.
+    /// The bound sets do not exist.
     Missing(Vec<String>),
-    /// The placement names other sets than are bound.
-    Apart { named: Vec<String>, bound: Vec<String> },
-    /// Clusters of these sets.
+    /// None of the sets that the placement names is bound.
+    NoIntersection { named: Vec<String>, bound: Vec<String> },
+    /// The clusters of these sets are available.
     Sets(Vec<(String, Membership)>),
 }
 
-impl Supply {
+impl AvailableSets {
     pub(super) fn of(
         placement: &Placement,
         sets: &[Arc<ManagedClusterSet>],
         bindings: &[Arc<ManagedClusterSetBinding>],
     ) -> Self {
         let namespace = &placement.metadata.namespace;
-        let here = bindings.iter().filter(|binding| {
+        let in_namespace = bindings.iter().filter(|binding| {
             binding.metadata.namespace == *namespace
                 && binding.metadata.deletion_timestamp.is_none()
                 && binding.metadata.name.as_ref() == Some(&binding.spec.cluster_set)
         });
-        let mut asked: Vec<String> = here.map(|binding| binding.spec.cluster_set.clone()).collect();
-        asked.sort_unstable();
-        if asked.is_empty() {
+        let mut bound_names: Vec<String> =
+            in_namespace.map(|binding| binding.spec.cluster_set.clone()).collect();
+        bound_names.sort_unstable();
+        if bound_names.is_empty() {
             return Self::Unbound;
         }
         let find = |name: &String| sets.iter().find(|set| set.metadata.name.as_ref() == Some(name));
-        let bound: Vec<&Arc<ManagedClusterSet>> = asked.iter().filter_map(find).collect();
+        let bound: Vec<&Arc<ManagedClusterSet>> = bound_names.iter().filter_map(find).collect();
         if bound.is_empty() {
-            return Self::Missing(asked);
+            return Self::Missing(bound_names);
         }
         let named = &placement.spec.cluster_sets;
         let is_named = |set: &ManagedClusterSet| named.is_empty() || named.contains(&set.name_any());
         let both: Vec<_> = bound.iter().filter(|set| is_named(set)).collect();
         if both.is_empty() {
             let bound = bound.iter().map(|set| set.name_any()).collect();
-            return Self::Apart { named: named.clone(), bound };
+            return Self::NoIntersection { named: named.clone(), bound };
         }
         Self::Sets(both.into_iter().map(|set| (set.name_any(), Membership::of(set))).collect())
     }
@@ -56,7 +57,7 @@ impl Supply {
     pub(super) fn has(&self, cluster: &ManagedCluster) -> bool {
         match self {
             Self::Sets(sets) => sets.iter().any(|(_, membership)| membership.has(cluster)),
-            Self::Unbound | Self::Missing(_) | Self::Apart { .. } => false,
+            Self::Unbound | Self::Missing(_) | Self::NoIntersection { .. } => false,
         }
     }
 }

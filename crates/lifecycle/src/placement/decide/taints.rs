@@ -1,45 +1,45 @@
-//! Whether the taints of a cluster keep a Placement from choosing it, and until when they do not. Pure.
+//! Decides whether the taints of a cluster prevent a Placement from selecting it, and until when tolerations last. Pure.
 
 use bellwether_api::cluster::{Taint, TaintEffect, Toleration, TolerationOperator};
 use jiff::{SignedDuration, Timestamp};
 
 /// What the taints of a cluster mean for a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
-    /// Nothing speaks against it.
-    Welcome,
-    /// It is chosen when there is no other.
+pub(super) enum TaintEffectOnCluster {
+    /// All taints are tolerated.
+    Tolerated,
+    /// It is selected only if there are not enough other clusters.
     Avoided,
-    /// It would stay, but is not chosen anew.
-    NotAnew,
-    /// It is not chosen.
-    Refused,
+    /// It would stay selected, but is not newly selected.
+    NotNewlySelected,
+    /// It is not selected.
+    Excluded,
 }
 
-/// What the taints mean at `now`, and when that next changes because a toleration ends.
-pub(super) fn standing(
+/// The effect of the taints at `now`, and when it next changes because a toleration ends.
+pub(super) fn taint_effect(
     taints: &[Taint],
     tolerations: &[Toleration],
-    is_chosen: bool,
+    is_selected: bool,
     now: Timestamp,
-) -> (Standing, Option<Timestamp>) {
-    let mut standing = Standing::Welcome;
+) -> (TaintEffectOnCluster, Option<Timestamp>) {
+    let mut effect = TaintEffectOnCluster::Tolerated;
     let mut next: Option<Timestamp> = None;
     for taint in taints {
         match tolerance(taint, tolerations, now) {
             Tolerance::Always => {}
             Tolerance::Until(end) => next = Some(next.map_or(end, |next| next.min(end))),
             Tolerance::Never => {
-                standing = standing.max(match taint.effect {
-                    TaintEffect::NoSelect => Standing::Refused,
-                    TaintEffect::NoSelectIfNew if !is_chosen => Standing::NotAnew,
-                    TaintEffect::PreferNoSelect => Standing::Avoided,
-                    TaintEffect::NoSelectIfNew | TaintEffect::Other => Standing::Welcome,
+                effect = effect.max(match taint.effect {
+                    TaintEffect::NoSelect => TaintEffectOnCluster::Excluded,
+                    TaintEffect::NoSelectIfNew if !is_selected => TaintEffectOnCluster::NotNewlySelected,
+                    TaintEffect::PreferNoSelect => TaintEffectOnCluster::Avoided,
+                    TaintEffect::NoSelectIfNew | TaintEffect::Other => TaintEffectOnCluster::Tolerated,
                 });
             }
         }
     }
-    (standing, next)
+    (effect, next)
 }
 
 enum Tolerance {
@@ -50,7 +50,7 @@ enum Tolerance {
 
 fn tolerance(taint: &Taint, tolerations: &[Toleration], now: Timestamp) -> Tolerance {
     let mut until = None;
-    for toleration in tolerations.iter().filter(|toleration| is_meant(toleration, taint)) {
+    for toleration in tolerations.iter().filter(|toleration| tolerates(toleration, taint)) {
         match end(toleration, taint) {
             None => return Tolerance::Always,
             end => until = until.max(end),
@@ -62,7 +62,7 @@ fn tolerance(taint: &Taint, tolerations: &[Toleration], now: Timestamp) -> Toler
     }
 }
 
-fn is_meant(toleration: &Toleration, taint: &Taint) -> bool {
+fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let key = toleration.key.is_empty() || toleration.key == taint.key;
     let effect = toleration.effect.is_none_or(|effect| effect == taint.effect);
     key && effect
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn taints_and_tolerations() {
-        use Standing::{Avoided, NotAnew, Refused, Welcome};
+        use TaintEffectOnCluster::{Avoided, Excluded, NotNewlySelected, Tolerated};
         let gpu = |effect: &str| json!([taint("gpu", "a", effect)]);
         let equal = |value: &str| json!([{"key": "gpu", "operator": "Equal", "value": value}]);
         let exists = json!([{"key": "gpu", "operator": "Exists"}]);
@@ -113,34 +113,34 @@ mod tests {
         let two = json!([taint("gpu", "a", "NoSelect"), taint("disk", "", "PreferNoSelect")]);
         let new = false;
         let rows = [
-            ("no taint", json!([]), json!([]), new, Welcome, None),
-            ("refused", gpu("NoSelect"), json!([]), new, Refused, None),
-            ("refused though it was chosen", gpu("NoSelect"), json!([]), true, Refused, None),
+            ("no taint", json!([]), json!([]), new, Tolerated, None),
+            ("excluded", gpu("NoSelect"), json!([]), new, Excluded, None),
+            ("excluded though selected before", gpu("NoSelect"), json!([]), true, Excluded, None),
             ("avoided", gpu("PreferNoSelect"), json!([]), new, Avoided, None),
-            ("not chosen anew", gpu("NoSelectIfNew"), json!([]), new, NotAnew, None),
-            ("stays chosen", gpu("NoSelectIfNew"), json!([]), true, Welcome, None),
-            ("an effect that is not known", gpu("NoSelectAtNight"), json!([]), new, Welcome, None),
-            ("tolerated by value", gpu("NoSelect"), equal("a"), new, Welcome, None),
-            ("another value", gpu("NoSelect"), equal("b"), new, Refused, None),
-            ("any value", gpu("NoSelect"), exists.clone(), new, Welcome, None),
-            ("another key", json!([taint("disk", "", "NoSelect")]), exists, new, Refused, None),
-            ("any key", gpu("NoSelect"), all, new, Welcome, None),
-            ("the effect", gpu("NoSelectIfNew"), of_effect.clone(), new, Welcome, None),
-            ("another effect", gpu("NoSelect"), of_effect, new, Refused, None),
-            ("for a while", gpu("NoSelect"), seconds(101), new, Welcome, Some(at(1101))),
-            ("no longer", gpu("NoSelect"), seconds(100), new, Refused, None),
-            ("not at all", gpu("NoSelect"), seconds(-5), new, Refused, None),
-            ("without end", gpu("NoSelect"), seconds(i64::MAX), new, Welcome, None),
-            ("the longer of two", gpu("NoSelect"), both, new, Welcome, Some(at(1200))),
-            ("seconds do not end the new", gpu("NoSelectIfNew"), seconds(1), new, Welcome, None),
-            ("avoided later", gpu("PreferNoSelect"), seconds(150), new, Welcome, Some(at(1150))),
-            ("one that has no time yet", undated, seconds(1), new, Welcome, None),
-            ("the worst of two", two, json!([]), new, Refused, None),
+            ("not newly selected", gpu("NoSelectIfNew"), json!([]), new, NotNewlySelected, None),
+            ("stays selected", gpu("NoSelectIfNew"), json!([]), true, Tolerated, None),
+            ("unknown effect", gpu("NoSelectAtNight"), json!([]), new, Tolerated, None),
+            ("tolerated by value", gpu("NoSelect"), equal("a"), new, Tolerated, None),
+            ("another value", gpu("NoSelect"), equal("b"), new, Excluded, None),
+            ("any value", gpu("NoSelect"), exists.clone(), new, Tolerated, None),
+            ("another key", json!([taint("disk", "", "NoSelect")]), exists, new, Excluded, None),
+            ("any key", gpu("NoSelect"), all, new, Tolerated, None),
+            ("the effect", gpu("NoSelectIfNew"), of_effect.clone(), new, Tolerated, None),
+            ("another effect", gpu("NoSelect"), of_effect, new, Excluded, None),
+            ("for a while", gpu("NoSelect"), seconds(101), new, Tolerated, Some(at(1101))),
+            ("no longer", gpu("NoSelect"), seconds(100), new, Excluded, None),
+            ("not at all", gpu("NoSelect"), seconds(-5), new, Excluded, None),
+            ("without end", gpu("NoSelect"), seconds(i64::MAX), new, Tolerated, None),
+            ("the longer of two", gpu("NoSelect"), both, new, Tolerated, Some(at(1200))),
+            ("seconds do not end the new", gpu("NoSelectIfNew"), seconds(1), new, Tolerated, None),
+            ("avoided later", gpu("PreferNoSelect"), seconds(150), new, Tolerated, Some(at(1150))),
+            ("one that has no time yet", undated, seconds(1), new, Tolerated, None),
+            ("the worst of two", two, json!([]), new, Excluded, None),
         ];
-        for (sentence, taints, tolerations, is_chosen, wanted, next) in rows {
+        for (case, taints, tolerations, is_selected, wanted, next) in rows {
             let taints: Vec<Taint> = serde_json::from_value(taints).unwrap();
             let tolerations: Vec<Toleration> = serde_json::from_value(tolerations).unwrap();
-            assert_eq!(standing(&taints, &tolerations, is_chosen, at(1100)), (wanted, next), "{sentence}");
+            assert_eq!(taint_effect(&taints, &tolerations, is_selected, at(1100)), (wanted, next), "{case}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The writes are carried out one by one on a model, and looked at after each.
+//! Applies the planned writes one by one to a model and checks it after each.
 
 use bellwether_api::cluster::PlacementDecisionStatus;
 use bellwether_api::cluster::vocabulary::SATISFIED;
@@ -33,7 +33,7 @@ fn numbered(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
 
 /// One group with clusters of these numbers.
 fn one_group(numbers: impl IntoIterator<Item = usize>) -> Vec<Slice> {
-    wanted(PLACEMENT, &groups(&numbered(numbers), &[usize::MAX]))
+    desired_slices(PLACEMENT, &groups(&numbered(numbers), &[usize::MAX]))
 }
 
 /// The slices as the API server would hold them.
@@ -74,9 +74,9 @@ impl Model {
     }
 }
 
-/// A placement whose status tells of slices.
+/// A placement whose status lists slices.
 fn placement(slices: &[Slice]) -> Placement {
-    let groups = told(slices);
+    let groups = group_statuses(slices);
     let count: i32 = groups.iter().map(|group| group.clusters_count).sum();
     serde_json::from_value(json!({
         "metadata": {"name": PLACEMENT, "namespace": "ns"},
@@ -87,7 +87,7 @@ fn placement(slices: &[Slice]) -> Placement {
     .unwrap()
 }
 
-/// Carries out a plan and checks every law after every write; says how many writes it took.
+/// Applies a plan and checks all invariants after every write; returns the number of writes.
 fn check(present: &[Slice], goal: &[Slice]) -> usize {
     let (mut model, after) = (Model::new(present), Model::new(goal).clusters());
     let staying: HashSet<String> = model.clusters().intersection(&after).cloned().collect();
@@ -115,9 +115,9 @@ fn check(present: &[Slice], goal: &[Slice]) -> usize {
 }
 
 #[test]
-fn groups_are_cut_into_slices_of_a_hundred_with_numbers_across_groups() {
+fn groups_are_split_into_slices_of_a_hundred() {
     let groups = groups(&numbered(0..330), &[150, 0, 180]);
-    let slices = wanted(PLACEMENT, &groups);
+    let slices = desired_slices(PLACEMENT, &groups);
     let found: Vec<(&str, &str, usize)> = slices
         .iter()
         .map(|slice| {
@@ -135,7 +135,7 @@ fn groups_are_cut_into_slices_of_a_hundred_with_numbers_across_groups() {
 }
 
 #[test]
-fn nobody_vanishes_whatever_changes() {
+fn no_selected_cluster_is_missing_at_any_time() {
     let rows = [
         ("the first choice", Vec::new(), one_group(0..150), 4),
         ("no choice yet", Vec::new(), one_group(0..0), 1),
@@ -149,18 +149,18 @@ fn nobody_vanishes_whatever_changes() {
         ("all others", one_group(0..200), one_group(200..400), 2),
         ("as many join in between", one_group((0..400).step_by(2)), one_group(0..400), 6),
     ];
-    for (sentence, present, goal, most) in rows {
+    for (case, present, goal, most) in rows {
         let writes = check(&present, &goal);
-        assert!(writes <= most, "{sentence}: {writes} writes, and not {most}");
+        assert!(writes <= most, "{case}: {writes} writes, and not {most}");
     }
 }
 
 #[test]
-fn clusters_that_change_places_wait_in_a_spare_slice() {
+fn swapped_clusters_use_a_temporary_slice() {
     let clusters = numbered(0..200);
     let mut swapped = clusters.clone();
     swapped.swap(10, 150);
-    let slices = |clusters: &[String]| wanted(PLACEMENT, &groups(clusters, &[100, 100]));
+    let slices = |clusters: &[String]| desired_slices(PLACEMENT, &groups(clusters, &[100, 100]));
     let writes = plan(PLACEMENT, &slices(&clusters), &slices(&swapped));
     let spare = Write::Fill { name: "p-decision-3".into(), clusters: vec![decision("c0150")] };
     assert!(writes.contains(&spare), "{writes:?}");
@@ -168,7 +168,7 @@ fn clusters_that_change_places_wait_in_a_spare_slice() {
 }
 
 #[test]
-fn what_a_crash_left_behind_is_cleared() {
+fn leftovers_of_a_crash_are_deleted() {
     let (before, after) = (one_group(1..151), one_group(0..151));
     let writes = plan(PLACEMENT, &before, &after);
     for done in 0..writes.len() {
@@ -181,7 +181,7 @@ fn what_a_crash_left_behind_is_cleared() {
 }
 
 #[test]
-fn scores_alone_are_no_reason_to_write() {
+fn changed_scores_alone_cause_no_write() {
     let slices = one_group(0..3);
     let mut scored = slices.clone();
     scored[0].clusters[1].score = Some(7);
@@ -191,10 +191,10 @@ fn scores_alone_are_no_reason_to_write() {
 #[test]
 fn labels_change_before_clusters() {
     let clusters = numbered(0..6);
-    let before = wanted(PLACEMENT, &groups(&clusters, &[3, 3]));
+    let before = desired_slices(PLACEMENT, &groups(&clusters, &[3, 3]));
     let mut after = groups(&clusters, &[2, 4]);
     after[1].name = "canary".into();
-    let writes = plan(PLACEMENT, &before, &wanted(PLACEMENT, &after));
+    let writes = plan(PLACEMENT, &before, &desired_slices(PLACEMENT, &after));
     let place = |is: fn(&Write) -> bool| writes.iter().position(is).unwrap();
     let labelled = place(|write| matches!(write, Write::Label { name, .. } if name == "p-decision-2"));
     let filled = place(|write| matches!(write, Write::Fill { name, .. } if name == "p-decision-2"));
@@ -225,7 +225,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn from_anything_to_anything(present in any_slices(), goal in any_slices()) {
+    fn any_slices_can_become_any_other(present in any_slices(), goal in any_slices()) {
         // A choice has a cluster once, whatever there is at present.
         let mut seen = HashSet::new();
         let mut goal = goal;
@@ -237,8 +237,8 @@ proptest! {
     }
 
     #[test]
-    fn rings_between_full_slices(before in any_order(330), after in any_order(330), gone in 0..40_usize) {
-        let slices = |clusters: &[String]| wanted(PLACEMENT, &groups(clusters, &[100, 130, 100]));
+    fn cycles_between_full_slices_lose_no_cluster(before in any_order(330), after in any_order(330), gone in 0..40_usize) {
+        let slices = |clusters: &[String]| desired_slices(PLACEMENT, &groups(clusters, &[100, 130, 100]));
         check(&slices(&before), &slices(&after[gone..]));
     }
 }

@@ -66,23 +66,23 @@ fn run(strategy: &Strategy, states: &str) -> Plan {
     plan(&Ok(strategy.clone()), &members(states), Share::Percent(100), now())
 }
 
-fn begins(plan: &Plan) -> Vec<String> {
+fn admitted_clusters(plan: &Plan) -> Vec<String> {
     let begin = plan.turns.iter().filter(|(_, step)| **step == Step::Starts);
     let mut names: Vec<String> = begin.map(|(name, _)| name.clone()).collect();
     names.sort();
     names
 }
 
-/// Who begins, and what the others wait for.
-fn shown(strategy: &Strategy, states: &str) -> (String, Vec<String>) {
+/// The admitted clusters, and what the others wait for.
+fn summarize(strategy: &Strategy, states: &str) -> (String, Vec<String>) {
     let found = run(strategy, states);
-    let begin = begins(&found);
+    let begin = admitted_clusters(&found);
     let waits = found.waiting.iter().map(|waiting| format!("{}: {}", waiting.clusters.join(" "), waiting));
     (begin.join(" "), waits.collect())
 }
 
 #[test]
-fn whose_turn_it_is() {
+fn plan_admits_clusters_by_strategy() {
     let canary = |pace| Strategy {
         mandatory: vec![MandatoryDecisionGroup { group_name: "canary".to_owned(), group_index: None }],
         ..strategy(pace)
@@ -105,7 +105,7 @@ fn whose_turn_it_is() {
             vec!["c3 c4: at most 2 at a time: c1, c2"],
         ),
         (
-            "one is through, the next begins",
+            "one is through, the next admitted_clusters",
             at_a_time(2),
             "d c w w",
             "c3",
@@ -150,13 +150,7 @@ fn whose_turn_it_is() {
             "c1",
             vec!["c2: at most 1 at a time: c1"],
         ),
-        (
-            "as many as a group has, where nobody says",
-            strategy(Pace::Progressive(None)),
-            "w w w",
-            "c1 c2 c3",
-            vec![],
-        ),
+        ("group size by default", strategy(Pace::Progressive(None)), "w w w", "c1 c2 c3", vec![]),
         (
             "who is not proven keeps its place",
             at_a_time(1),
@@ -202,7 +196,7 @@ fn whose_turn_it_is() {
             ],
         ),
         (
-            "who has been well for long is through",
+            "a cluster that soaked long enough is done",
             soaking(two),
             "d n w w",
             "c3",
@@ -306,13 +300,13 @@ fn whose_turn_it_is() {
         ("nobody", strategy(Pace::All), "", "", vec![]),
     ];
     for (what, strategy, states, begin, waits) in rows {
-        let found = shown(&strategy, states);
+        let found = summarize(&strategy, states);
         assert_eq!(found, (begin.to_owned(), waits.into_iter().map(str::to_owned).collect()), "{what}");
     }
 }
 
 #[test]
-fn a_strategy_that_makes_no_sense_lets_nobody_begin() {
+fn invalid_strategy_starts_no_cluster() {
     let found = plan(&Err("it is odd".to_owned()), &members("w c d"), Share::Percent(100), now());
     let reason = WaitReason::InvalidStrategy("it is odd".to_owned());
     assert_eq!(reason.to_string(), "the rolloutStrategy is invalid: it is odd");
@@ -321,30 +315,30 @@ fn a_strategy_that_makes_no_sense_lets_nobody_begin() {
 }
 
 #[test]
-fn time_alone_ends_a_soak() {
+fn soak_time_ends_without_events() {
     let soaking = Strategy { soak: Duration::from_secs(60), ..at_a_time(1) };
     assert_eq!(run(&soaking, "n w").next, Some(now() + SignedDuration::from_secs(59)));
     assert_eq!(run(&soaking, "d w").next, None);
 }
 
 #[test]
-fn who_is_not_proven_in_time_has_failed() {
+fn unmet_criteria_after_deadline_are_a_failure() {
     let patient = Strategy { deadline: Some(Duration::from_secs(60)), ..at_a_time(1) };
     assert_eq!(run(&patient, "u w").next, Some(now() + SignedDuration::from_secs(59)));
     let hasty = Strategy { deadline: Some(Duration::from_secs(1)), ..at_a_time(1) };
     let found = run(&hasty, "u w");
-    assert_eq!((found.counts.timed_out, begins(&found).len()), (1, 0));
+    assert_eq!((found.counts.timed_out, admitted_clusters(&found).len()), (1, 0));
 }
 
 #[test]
-fn who_was_well_may_be_unmet_since_for_a_moment() {
+fn briefly_unhealthy_cluster_has_not_failed() {
     // How many seconds ago all was done, and how many ago it was last well; the deadline; until when it has time, from now.
     let rows = [
-        ("it never was well", 100, 100, 600, Some(500)),
-        ("it never was well, and has had its time", 600, 600, 600, None),
-        ("it was soaks until now", 3600, 0, 600, Some(60)),
-        ("it was soaks until a moment ago", 3600, 59, 600, Some(1)),
-        ("it was well, and that is too long ago", 3600, 60, 600, None),
+        ("it never was healthy", 100, 100, 600, Some(500)),
+        ("it never was healthy, and its deadline is over", 600, 600, 600, None),
+        ("it was healthy until now", 3600, 0, 600, Some(60)),
+        ("it was healthy until a moment ago", 3600, 59, 600, Some(1)),
+        ("it was healthy, and that is too long ago", 3600, 60, 600, None),
         ("it comes and goes, within its time", 100, 10, 600, Some(500)),
         ("it comes and goes, at the end of its time", 590, 10, 600, Some(50)),
         ("nobody is given more time than the deadline", 3600, 0, 5, Some(5)),
@@ -363,7 +357,7 @@ fn who_was_well_may_be_unmet_since_for_a_moment() {
 }
 
 #[test]
-fn everybody_is_counted_once() {
+fn every_cluster_is_counted_once() {
     let Counts { selected, waiting, changing, done, failed, timed_out, overridden } =
         run(&strategy(Pace::All), "m w c u d n f t a").counts;
     assert_eq!((selected, waiting, changing, done, failed, timed_out, overridden), (9, 2, 2, 2, 1, 1, 1));
@@ -371,7 +365,7 @@ fn everybody_is_counted_once() {
 
 proptest! {
     #[test]
-    fn never_more_than_may_and_never_stuck(
+    fn limits_hold_and_rollout_never_gets_stuck(
         states in proptest::collection::vec("[mwxcudnfta]", 1..12),
         slots in 1usize..5,
         tolerated in 0usize..4,
@@ -383,19 +377,19 @@ proptest! {
             ..at_a_time(slots)
         };
         let states = states.join(" ");
-        let (begin, _) = shown(&strategy, &states);
+        let (begin, _) = summarize(&strategy, &states);
         let found = run(&strategy, &states);
         let begin = begin.split_whitespace().count();
         let count = |is: fn(&State) -> bool| members(&states).iter().filter(|member| is(&member.state)).count();
         let busy = count(|state| matches!(state, State::Changing(_) | State::Unproven { .. } | State::Diverted));
         let diverted = count(|state| *state == State::Diverted);
-        // Those on another way have their places; nobody else begins but on a free one.
+        // Diverted clusters keep their slots; other clusters start only in free slots.
         let fresh = begin.saturating_sub(diverted);
         prop_assert!(fresh == 0 || fresh + busy <= slots, "{fresh} begin beside {busy}");
-        // Everybody who waits is told why, once.
-        let told: usize = found.waiting.iter().map(|waiting| waiting.clusters.len()).sum();
-        prop_assert_eq!(told + begin, found.counts.waiting + diverted);
-        // Where nobody is on the way, nothing failed too often and nobody soaks, somebody begins.
+        // Everybody who waits is listed why, once.
+        let listed: usize = found.waiting.iter().map(|waiting| waiting.clusters.len()).sum();
+        prop_assert_eq!(listed + begin, found.counts.waiting + diverted);
+        // If no cluster is changing or soaking and the failures are within the limit, at least one cluster starts.
         let failed = found.counts.failed + found.counts.timed_out;
         if busy == 0 && failed <= tolerated && found.next.is_none() && found.counts.waiting > 0 {
             prop_assert!(begin > 0);

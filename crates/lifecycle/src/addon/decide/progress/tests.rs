@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::*;
 use crate::rollout::WaitReason;
-use crate::works::Stand;
+use crate::works::WorkState;
 
-mod words;
+mod messages;
 
 fn catalogue(versions: &[&str]) -> Catalogue {
     let template = |version: &&str| -> AddOnTemplate {
@@ -24,8 +24,11 @@ fn now() -> Timestamp {
     "2024-05-01T10:00:00Z".parse().unwrap()
 }
 
-fn made(stand: Stand) -> Rendering {
-    Rendering::Made(Stands { wanted: vec![("addon-hello-deploy-0".to_owned(), stand)], surplus: vec![] })
+fn rendered(work_state: WorkState) -> Rendering {
+    Rendering::Rendered(WorkStates {
+        desired: vec![("addon-hello-deploy-0".to_owned(), work_state)],
+        surplus: vec![],
+    })
 }
 
 fn standing(begun: &str, current: &str, last: &str) -> Standing {
@@ -37,13 +40,13 @@ fn standing(begun: &str, current: &str, last: &str) -> Standing {
     }
 }
 
-/// What a verdict says, in a line: the versions, the condition, its message.
-fn line(verdict: &Verdict) -> String {
-    let Verdict { begun, current, last, .. } = verdict;
-    let said = verdict.progressing.as_ref().map_or("-".to_owned(), |condition| {
+/// A decision in one line: the versions, the condition Progressing and its message.
+fn summarize(decision: &ProgressDecision) -> String {
+    let ProgressDecision { begun, current, last, .. } = decision;
+    let progressing = decision.progressing.as_ref().map_or("-".to_owned(), |condition| {
         format!("{}/{}: {}", condition.status, condition.reason, condition.message)
     });
-    format!("P={} C={current} L={last} {said}", StatusVersion::from(begun.clone()))
+    format!("P={} C={current} L={last} {progressing}", StatusVersion::from(begun.clone()))
 }
 
 struct Row {
@@ -52,25 +55,25 @@ struct Row {
     standing: Standing,
     rendering: Rendering,
     deadline: Option<Duration>,
-    wanted: &'static str,
-    works: Deed,
+    expected: &'static str,
+    work_action: WorkAction,
 }
 
 /// The table of `spec/lifecycle.md` 3.3, for an add-on with the versions v1 and v2.
 fn table() -> Vec<Row> {
-    let row = |number, requested, standing, rendering, wanted, works| Row {
+    let row = |number, requested, standing, rendering, expected, work_action| Row {
         number,
         requested,
         standing,
         rendering,
         deadline: None,
-        wanted,
-        works,
+        expected,
+        work_action,
     };
     let broken = || Rendering::Failed("manifest 0 has no kind".to_owned());
-    let refused = || made(Stand::NotApplied("it was refused".to_owned()));
+    let rejected = || rendered(WorkState::NotApplied("it was rejected".to_owned()));
     let overdue = |begun: &str, last: &str| Standing {
-        course: Course::Since("2024-05-01T09:00:00Z".parse().unwrap()),
+        change: ChangeState::InProgress("2024-05-01T09:00:00Z".parse().unwrap()),
         ..standing(begun, "unknown", last)
     };
     let mut rows = vec![
@@ -78,49 +81,49 @@ fn table() -> Vec<Row> {
             "3 fresh",
             "v3",
             standing("", "", ""),
-            made(Stand::Missing),
+            rendered(WorkState::Missing),
             "P=v3 C=unknown L= False/Failed: could not install invalid version v3",
-            Deed::Leave,
+            WorkAction::Keep,
         ),
         row(
             "3 again",
             "v3",
             standing("v3", "unknown", ""),
-            made(Stand::Missing),
+            rendered(WorkState::Missing),
             "P=v3 C=unknown L= False/Failed: could not install invalid version v3",
-            Deed::Leave,
+            WorkAction::Keep,
         ),
         row(
             "4",
             "v3",
             standing("v1", "v1", ""),
-            made(Stand::Stale),
+            rendered(WorkState::Stale),
             "P=v3 C=unknown L=v1 False/Failed: could not upgrade to invalid version v3",
-            Deed::Leave,
+            WorkAction::Keep,
         ),
         row(
             "5",
             "v0",
             standing("v1", "v1", ""),
-            made(Stand::Stale),
+            rendered(WorkState::Stale),
             "P=v0 C=unknown L=v1 False/Failed: could not rollback to invalid version v0",
-            Deed::Leave,
+            WorkAction::Keep,
         ),
         row(
             "6",
             "nightly",
             standing("v1", "v1", ""),
-            made(Stand::Stale),
+            rendered(WorkState::Stale),
             "P=nightly C=unknown L=v1 False/Failed: could not install invalid version nightly",
-            Deed::Leave,
+            WorkAction::Keep,
         ),
         row(
             "6 equal",
             "1.0",
             standing("v1", "v1", ""),
-            made(Stand::Stale),
+            rendered(WorkState::Stale),
             "P=1.0 C=unknown L=v1 False/Failed: could not install invalid version 1.0",
-            Deed::Leave,
+            WorkAction::Keep,
         ),
         row(
             "7 install",
@@ -128,7 +131,7 @@ fn table() -> Vec<Row> {
             standing("", "", ""),
             broken(),
             "P=v1 C=unknown L= False/Failed: could not install version v1: manifest 0 has no kind",
-            Deed::Leave,
+            WorkAction::Keep,
         ),
         row(
             "7 upgrade",
@@ -136,7 +139,7 @@ fn table() -> Vec<Row> {
             standing("v1", "v1", ""),
             broken(),
             "P=v2 C=unknown L=v1 False/Failed: could not upgrade to version v2: manifest 0 has no kind",
-            Deed::Leave,
+            WorkAction::Keep,
         ),
         row(
             "7 rollback",
@@ -144,105 +147,105 @@ fn table() -> Vec<Row> {
             standing("v2", "v2", ""),
             broken(),
             "P=v1 C=unknown L=v2 False/Failed: could not rollback to version v1: manifest 0 has no kind",
-            Deed::Leave,
+            WorkAction::Keep,
         ),
         row(
             "8 fresh",
             "v1",
             standing("v1", "unknown", ""),
-            made(Stand::Ready),
+            rendered(WorkState::Ready),
             "P=v1 C=v1 L= False/Succeed: install completed with no errors.",
-            Deed::Bring,
+            WorkAction::Apply,
         ),
         row(
             "8 upgraded",
             "v2",
             standing("v2", "unknown", "v1"),
-            made(Stand::Ready),
+            rendered(WorkState::Ready),
             "P=v2 C=v2 L=v1 False/Succeed: install completed with no errors.",
-            Deed::Bring,
+            WorkAction::Apply,
         ),
         row(
             "8 rolled back",
             "v1",
             standing("v1", "unknown", "v2"),
-            made(Stand::Ready),
+            rendered(WorkState::Ready),
             "P=v1 C=v1 L=v2 False/Succeed: install completed with no errors.",
-            Deed::Bring,
+            WorkAction::Apply,
         ),
         row(
             "8 at once",
             "v1",
             standing("v3", "unknown", "v1"),
-            made(Stand::Ready),
+            rendered(WorkState::Ready),
             "P=v1 C=v1 L=v3 False/Succeed: install completed with no errors.",
-            Deed::Bring,
+            WorkAction::Apply,
         ),
         row(
             "8 no objects",
             "v1",
             standing("", "", ""),
-            Rendering::Made(Stands::default()),
+            Rendering::Rendered(WorkStates::default()),
             "P=v1 C=v1 L= False/Succeed: install completed with no errors.",
-            Deed::Bring,
+            WorkAction::Apply,
         ),
         row(
             "9",
             "v1",
             standing("v1", "unknown", ""),
-            refused(),
-            "P=v1 C=unknown L= False/Failed: could not install version v1: work addon-hello-deploy-0: it was refused",
-            Deed::Bring,
+            rejected(),
+            "P=v1 C=unknown L= False/Failed: could not install version v1: work addon-hello-deploy-0: it was rejected",
+            WorkAction::Apply,
         ),
         row(
             "10",
             "v2",
             standing("v2", "unknown", "v1"),
-            refused(),
-            "P=v2 C=unknown L=v1 False/Failed: could not upgrade to version v2: work addon-hello-deploy-0: it was refused",
-            Deed::Bring,
+            rejected(),
+            "P=v2 C=unknown L=v1 False/Failed: could not upgrade to version v2: work addon-hello-deploy-0: it was rejected",
+            WorkAction::Apply,
         ),
         row(
             "11",
             "v1",
             standing("v1", "unknown", "v2"),
-            refused(),
-            "P=v1 C=unknown L=v2 False/Failed: could not rollback to version v1: work addon-hello-deploy-0: it was refused",
-            Deed::Bring,
+            rejected(),
+            "P=v1 C=unknown L=v2 False/Failed: could not rollback to version v1: work addon-hello-deploy-0: it was rejected",
+            WorkAction::Apply,
         ),
         row(
             "16 spelling",
             "v2",
             standing("v2", "unknown", "2.0"),
-            made(Stand::Behind),
+            rendered(WorkState::Pending),
             "P=v2 C=unknown L=2.0 True/Upgrading: Upgrading addon to version v2.",
-            Deed::Bring,
+            WorkAction::Apply,
         ),
         row(
             "16 names",
             "v2",
             standing("v2", "unknown", "nightly"),
-            made(Stand::Behind),
+            rendered(WorkState::Pending),
             "P=v2 C=unknown L=nightly True/Upgrading: Upgrading addon to version v2.",
-            Deed::Bring,
+            WorkAction::Apply,
         ),
         row(
-            "crash before the first word",
+            "crash before the status was written",
             "v2",
             standing("v1", "v1", ""),
-            made(Stand::Stale),
+            rendered(WorkState::Stale),
             "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.",
-            Deed::Bring,
+            WorkAction::Apply,
         ),
     ];
     let unfinished = [
-        Stand::Missing,
-        Stand::Stale,
-        Stand::Behind,
-        Stand::NotAvailable("one of two is not there".to_owned()),
-        Stand::Unknown("it cannot be told".to_owned()),
+        WorkState::Missing,
+        WorkState::Stale,
+        WorkState::Pending,
+        WorkState::NotAvailable("one of two objects does not exist".to_owned()),
+        WorkState::Unknown("availability is unknown".to_owned()),
     ];
-    for stand in unfinished {
+    for work_state in unfinished {
         let directions = [
             ("13 fresh", "v1", "", "P=v1 C=unknown L= True/Installing: Installing addon to version v1."),
             (
@@ -254,14 +257,14 @@ fn table() -> Vec<Row> {
             ("14", "v2", "v1", "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2."),
             ("15", "v1", "v2", "P=v1 C=unknown L=v2 True/Rollingback: Rollingback addon to version v1."),
         ];
-        for (number, version, last, wanted) in directions {
+        for (number, version, last, expected) in directions {
             rows.push(row(
                 number,
                 version,
                 standing(version, "unknown", last),
-                made(stand.clone()),
-                wanted,
-                Deed::Bring,
+                rendered(work_state.clone()),
+                expected,
+                WorkAction::Apply,
             ));
         }
     }
@@ -285,116 +288,123 @@ fn table() -> Vec<Row> {
             "P=v1 C=unknown L=v2 False/Failed: could not rollback to version v1: timed out after 5m",
         ),
     ];
-    for (number, version, last, wanted) in timed_out {
-        let late = row(number, version, overdue(version, last), made(Stand::Behind), wanted, Deed::Bring);
+    for (number, version, last, expected) in timed_out {
+        let late = row(
+            number,
+            version,
+            overdue(version, last),
+            rendered(WorkState::Pending),
+            expected,
+            WorkAction::Apply,
+        );
         rows.push(Row { deadline: Some(Duration::from_secs(300)), ..late });
     }
     rows
 }
 
 #[test]
-fn every_row_of_the_table_says_what_it_says() {
+fn every_row_of_the_table_is_decided_as_specified() {
     let catalogue = catalogue(&["v1", "v2"]);
     for row in table() {
-        let verdict = decide(&Observed {
+        let decision = decide(&ProgressInput {
             addon: "hello",
             generation: 4,
-            deleting: false,
+            is_deleting: false,
             requested: Version::new(row.requested).as_ref(),
             standing: &row.standing,
             reconfigured: false,
             catalogue: &catalogue,
-            turn: Turn::Come,
+            turn: Turn::MayStart,
             rendering: row.rendering,
-            coming_up: false,
+            has_starting_workload: false,
             running: None,
-            strangers: &[],
-            refused: None,
+            foreign_works: &[],
+            rejection: None,
             deadline: row.deadline,
             now: now(),
         });
-        assert_eq!(line(&verdict), row.wanted, "row {}", row.number);
-        assert_eq!(verdict.works, row.works, "row {}", row.number);
-        assert_eq!(verdict.progressing.and_then(|said| said.observed_generation), Some(4));
+        assert_eq!(summarize(&decision), row.expected, "row {}", row.number);
+        assert_eq!(decision.work_action, row.work_action, "row {}", row.number);
+        assert_eq!(decision.progressing.and_then(|condition| condition.observed_generation), Some(4));
     }
 }
 
-/// An add-on on a cluster, and all that happens to it.
-struct Story {
+/// An add-on on a cluster whose status is carried from one reconcile to the next.
+struct AddonScenario {
     catalogue: Catalogue,
     status: ManagedClusterAddOnStatus,
-    stand: Stand,
-    coming_up: bool,
+    work_state: WorkState,
+    has_starting_workload: bool,
     requested: &'static str,
     turn: Turn,
     deadline: Option<Duration>,
     now: Timestamp,
 }
 
-impl Story {
-    fn of(versions: &[&str]) -> Self {
+impl AddonScenario {
+    fn new(versions: &[&str]) -> Self {
         Self {
             catalogue: catalogue(versions),
             status: ManagedClusterAddOnStatus::default(),
-            stand: Stand::Missing,
-            coming_up: false,
+            work_state: WorkState::Missing,
+            has_starting_workload: false,
             requested: "",
-            turn: Turn::Come,
+            turn: Turn::MayStart,
             deadline: None,
             now: now(),
         }
     }
 
-    fn decided(&self, reconfigured: bool) -> Verdict {
-        decide(&Observed {
+    fn decide(&self, reconfigured: bool) -> ProgressDecision {
+        decide(&ProgressInput {
             addon: "hello",
             generation: 1,
-            deleting: false,
+            is_deleting: false,
             requested: Version::new(self.requested).as_ref(),
             standing: &Standing::read(&self.status),
             reconfigured,
             catalogue: &self.catalogue,
             turn: self.turn.clone(),
-            rendering: made(self.stand.clone()),
-            coming_up: self.coming_up,
+            rendering: rendered(self.work_state.clone()),
+            has_starting_workload: self.has_starting_workload,
             running: None,
-            strangers: &[],
-            refused: None,
+            foreign_works: &[],
+            rejection: None,
             deadline: self.deadline,
             now: self.now,
         })
     }
 
-    /// One look, written down as the controller does.
-    fn look(&mut self) -> String {
-        self.look_with(false)
+    /// Decides and stores the result in the status, as the controller does; returns the decision in one line.
+    fn reconcile(&mut self) -> String {
+        self.reconcile_with(false)
     }
 
-    fn look_with(&mut self, reconfigured: bool) -> String {
-        let verdict = self.decided(reconfigured);
-        let said = line(&verdict);
+    fn reconcile_with(&mut self, reconfigured: bool) -> String {
+        let decision = self.decide(reconfigured);
+        let summary = summarize(&decision);
         let conditions = serde_json::to_value(&self.status.conditions).unwrap();
         let mut set: ConditionSet = serde_json::from_value(conditions).unwrap();
-        for condition in verdict.progressing.into_iter().chain(verdict.configured) {
-            let after = verdict.begun.as_ref().map(Version::as_str).unwrap_or_default();
+        for condition in decision.progressing.into_iter().chain(decision.configured) {
+            let after = decision.begun.as_ref().map(Version::as_str).unwrap_or_default();
             let before = self.status.install_version.as_str();
             let _ = set.upsert(condition, TransitionKey::StatusReasonAndTarget { before, after }, self.now);
         }
         self.status.conditions = serde_json::from_value(serde_json::to_value(&set).unwrap()).unwrap();
-        self.status.install_version = StatusVersion::from(verdict.begun).to_string();
-        self.status.current_version = verdict.current.to_string();
-        self.status.last_version = verdict.last.to_string();
-        self.status.failure = verdict.course.failure();
-        said
+        self.status.install_version = StatusVersion::from(decision.begun).to_string();
+        self.status.current_version = decision.current.to_string();
+        self.status.last_version = decision.last.to_string();
+        self.status.failure = decision.change.failure();
+        summary
     }
 
-    fn asks(&mut self, version: &'static str) -> &mut Self {
+    fn request(&mut self, version: &'static str) -> &mut Self {
         self.requested = version;
         self
     }
 
-    fn stands(&mut self, stand: Stand) -> &mut Self {
-        self.stand = stand;
+    fn set_work_state(&mut self, work_state: WorkState) -> &mut Self {
+        self.work_state = work_state;
         self
     }
 
@@ -405,232 +415,241 @@ impl Story {
 }
 
 #[test]
-fn a_fresh_install_waits_for_a_default_and_takes_it() {
-    let mut story = Story::of(&[]);
+fn fresh_install_waits_for_default_version() {
+    let mut scenario = AddonScenario::new(&[]);
     assert_eq!(
-        story.look(),
+        scenario.reconcile(),
         "P= C= L= True/Installing: Waiting for ClusterManagementAddOn hello status.defaultVersion."
     );
-    story.catalogue = catalogue(&["v1"]);
-    assert_eq!(story.look(), "P=v1 C=unknown L= True/Installing: Installing addon to version v1.");
+    scenario.catalogue = catalogue(&["v1"]);
+    assert_eq!(scenario.reconcile(), "P=v1 C=unknown L= True/Installing: Installing addon to version v1.");
     assert_eq!(
-        story.stands(Stand::Ready).look(),
+        scenario.set_work_state(WorkState::Ready).reconcile(),
         "P=v1 C=v1 L= False/Succeed: install completed with no errors."
     );
 }
 
 #[test]
-fn an_add_on_without_a_version_of_its_own_follows_the_default() {
-    let mut story = Story::of(&["v1"]);
-    story.look();
-    story.stands(Stand::Ready).look();
-    story.catalogue = catalogue(&["v1", "v2"]);
+fn addon_without_requested_version_follows_default() {
+    let mut scenario = AddonScenario::new(&["v1"]);
+    scenario.reconcile();
+    scenario.set_work_state(WorkState::Ready).reconcile();
+    scenario.catalogue = catalogue(&["v1", "v2"]);
     assert_eq!(
-        story.stands(Stand::Stale).look(),
+        scenario.set_work_state(WorkState::Stale).reconcile(),
         "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2."
     );
     assert_eq!(
-        story.stands(Stand::Ready).look(),
+        scenario.set_work_state(WorkState::Ready).reconcile(),
         "P=v2 C=v2 L=v1 False/Succeed: install completed with no errors."
     );
     assert_eq!(
-        story.asks("v1").stands(Stand::Stale).look(),
+        scenario.request("v1").set_work_state(WorkState::Stale).reconcile(),
         "P=v1 C=unknown L=v2 True/Rollingback: Rollingback addon to version v1."
     );
     assert_eq!(
-        story.stands(Stand::Ready).look(),
+        scenario.set_work_state(WorkState::Ready).reconcile(),
         "P=v1 C=v1 L=v2 False/Succeed: install completed with no errors."
     );
 }
 
-fn at_v1() -> Story {
-    let mut story = Story::of(&["v1", "v2"]);
-    story.asks("v1").look();
-    story.stands(Stand::Ready).look();
-    story
+fn at_v1() -> AddonScenario {
+    let mut scenario = AddonScenario::new(&["v1", "v2"]);
+    scenario.request("v1").reconcile();
+    scenario.set_work_state(WorkState::Ready).reconcile();
+    scenario
 }
 
 #[test]
-fn after_a_version_that_there_was_not_the_next_one_is_an_installation() {
-    let mut story = at_v1();
+fn change_after_invalid_version_is_an_installation() {
+    let mut scenario = at_v1();
     assert_eq!(
-        story.asks("v3").stands(Stand::Stale).look(),
+        scenario.request("v3").set_work_state(WorkState::Stale).reconcile(),
         "P=v3 C=unknown L=v1 False/Failed: could not upgrade to invalid version v3"
     );
-    assert_eq!(story.configured(), "InvalidVersion");
+    assert_eq!(scenario.configured(), "InvalidVersion");
     assert_eq!(
-        story.asks("v2").look(),
+        scenario.request("v2").reconcile(),
         "P=v2 C=unknown L=unknown True/Installing: Installing addon to version v2."
     );
     assert_eq!(
-        story.stands(Stand::Ready).look(),
+        scenario.set_work_state(WorkState::Ready).reconcile(),
         "P=v2 C=v2 L=unknown False/Succeed: install completed with no errors."
     );
 }
 
 #[test]
-fn back_from_a_version_that_there_was_not_all_is_there_already() {
-    let mut story = at_v1();
-    story.asks("v3").stands(Stand::Stale).look();
+fn return_from_invalid_version_succeeds_at_once() {
+    let mut scenario = at_v1();
+    scenario.request("v3").set_work_state(WorkState::Stale).reconcile();
     assert_eq!(
-        story.asks("v1").stands(Stand::Ready).look(),
+        scenario.request("v1").set_work_state(WorkState::Ready).reconcile(),
         "P=v1 C=v1 L=unknown False/Succeed: install completed with no errors."
     );
 }
 
 #[test]
-fn that_there_was_no_such_version_is_remembered_while_it_waits_and_when_there_is_one_later() {
-    let mut story = at_v1();
-    story.asks("v3").stands(Stand::Stale).look();
-    story.turn = Turn::Waits(WaitReason::Paused);
-    story.asks("v2").look();
-    assert_eq!(story.configured(), "WaitingForTurn");
-    story.catalogue = catalogue(&["v1", "v2", "v3"]);
-    story.turn = Turn::Come;
-    assert_eq!(story.look(), "P=v2 C=unknown L=unknown True/Installing: Installing addon to version v2.");
+fn invalid_version_is_remembered_while_waiting_and_after_it_is_added() {
+    let mut scenario = at_v1();
+    scenario.request("v3").set_work_state(WorkState::Stale).reconcile();
+    scenario.turn = Turn::Waits(WaitReason::Paused);
+    scenario.request("v2").reconcile();
+    assert_eq!(scenario.configured(), "WaitingForTurn");
+    scenario.catalogue = catalogue(&["v1", "v2", "v3"]);
+    scenario.turn = Turn::MayStart;
+    assert_eq!(
+        scenario.reconcile(),
+        "P=v2 C=unknown L=unknown True/Installing: Installing addon to version v2."
+    );
 }
 
 #[test]
-fn a_version_that_was_good_when_it_was_asked_for_stays_good_in_memory() {
-    let mut story = at_v1();
-    story.catalogue = catalogue(&["v2"]);
+fn last_version_stays_valid_after_its_removal() {
+    let mut scenario = at_v1();
+    scenario.catalogue = catalogue(&["v2"]);
     assert_eq!(
-        story.asks("v2").stands(Stand::Stale).look(),
+        scenario.request("v2").set_work_state(WorkState::Stale).reconcile(),
         "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2."
     );
 }
 
 #[test]
-fn the_last_version_is_the_one_asked_for_before_whether_or_not_it_came() {
-    let mut story = at_v1();
-    story.catalogue = catalogue(&["v1", "v2", "v3"]);
-    story.asks("v2").stands(Stand::Stale).look();
-    story.stands(Stand::Behind);
-    assert_eq!(story.asks("v3").look(), "P=v3 C=unknown L=v2 True/Upgrading: Upgrading addon to version v3.");
+fn last_version_is_previously_requested_one_even_if_not_completed() {
+    let mut scenario = at_v1();
+    scenario.catalogue = catalogue(&["v1", "v2", "v3"]);
+    scenario.request("v2").set_work_state(WorkState::Stale).reconcile();
+    scenario.set_work_state(WorkState::Pending);
     assert_eq!(
-        story.asks("v1").look(),
+        scenario.request("v3").reconcile(),
+        "P=v3 C=unknown L=v2 True/Upgrading: Upgrading addon to version v3."
+    );
+    assert_eq!(
+        scenario.request("v1").reconcile(),
         "P=v1 C=unknown L=v3 True/Rollingback: Rollingback addon to version v1."
     );
 }
 
 #[test]
-fn what_was_reached_stays_reached_while_it_is_deployed() {
-    let mut story = at_v1();
+fn success_persists_while_works_are_deployed() {
+    let mut scenario = at_v1();
     for drift in [
-        Stand::Behind,
-        Stand::NotAvailable("it was deleted".to_owned()),
-        Stand::Unknown("nobody knows".to_owned()),
+        WorkState::Pending,
+        WorkState::NotAvailable("object was deleted".to_owned()),
+        WorkState::Unknown("availability is unknown".to_owned()),
     ] {
         assert_eq!(
-            story.stands(drift).look(),
+            scenario.set_work_state(drift).reconcile(),
             "P=v1 C=v1 L= False/Succeed: install completed with no errors."
         );
     }
-    // A24 and A28: other configurations, and a work that was taken away.
+    // A24 and A28: the configurations changed, and a ManifestWork was deleted.
     assert_eq!(
-        story.stands(Stand::Behind).look_with(true),
+        scenario.set_work_state(WorkState::Pending).reconcile_with(true),
         "P=v1 C=unknown L= True/Installing: Installing addon to version v1."
     );
     assert_eq!(
-        story.stands(Stand::Ready).look(),
+        scenario.set_work_state(WorkState::Ready).reconcile(),
         "P=v1 C=v1 L= False/Succeed: install completed with no errors."
     );
     assert_eq!(
-        story.stands(Stand::Missing).look(),
+        scenario.set_work_state(WorkState::Missing).reconcile(),
         "P=v1 C=unknown L= True/Installing: Installing addon to version v1."
     );
 }
 
 #[test]
-fn a_failure_heals_by_itself() {
-    let mut story = at_v1();
-    story.asks("v2").stands(Stand::Stale).look();
-    let refused = Stand::NotApplied("quota exceeded".to_owned());
+fn failed_change_succeeds_when_cause_disappears() {
+    let mut scenario = at_v1();
+    scenario.request("v2").set_work_state(WorkState::Stale).reconcile();
+    let rejected = WorkState::NotApplied("quota exceeded".to_owned());
     assert_eq!(
-        story.stands(refused).look(),
+        scenario.set_work_state(rejected).reconcile(),
         "P=v2 C=unknown L=v1 False/Failed: could not upgrade to version v2: work addon-hello-deploy-0: quota exceeded"
     );
     assert_eq!(
-        story.stands(Stand::Ready).look(),
+        scenario.set_work_state(WorkState::Ready).reconcile(),
         "P=v2 C=v2 L=v1 False/Succeed: install completed with no errors."
     );
 }
 
 #[test]
-fn a_version_in_use_that_is_withdrawn_stays_and_is_marked() {
-    let mut story = at_v1();
-    story.catalogue = catalogue(&["v2"]);
-    let verdict = story.decided(false);
-    assert_eq!(line(&verdict), "P=v1 C=v1 L= False/Succeed: install completed with no errors.");
-    assert_eq!((verdict.unsupported, verdict.works), (true, Deed::Leave));
+fn running_version_that_is_removed_stays_and_is_marked_unsupported() {
+    let mut scenario = at_v1();
+    scenario.catalogue = catalogue(&["v2"]);
+    let decision = scenario.decide(false);
+    assert_eq!(summarize(&decision), "P=v1 C=v1 L= False/Succeed: install completed with no errors.");
+    assert_eq!((decision.is_unsupported, decision.work_action), (true, WorkAction::Keep));
 }
 
 #[test]
-fn who_waits_keeps_everything_and_says_what_for() {
-    let mut story = at_v1();
-    story.turn = Turn::Waits(WaitReason::ConcurrencyLimit(2));
-    let verdict = story.asks("v2").stands(Stand::Stale).decided(true);
-    assert_eq!(line(&verdict), "P=v1 C=v1 L= -");
-    assert_eq!(verdict.works, Deed::Leave);
-    let configured = verdict.configured.unwrap();
+fn waiting_cluster_keeps_status_and_reports_wait_reason() {
+    let mut scenario = at_v1();
+    scenario.turn = Turn::Waits(WaitReason::ConcurrencyLimit(2));
+    let decision = scenario.request("v2").set_work_state(WorkState::Stale).decide(true);
+    assert_eq!(summarize(&decision), "P=v1 C=v1 L= -");
+    assert_eq!(decision.work_action, WorkAction::Keep);
+    let configured = decision.configured.unwrap();
     assert_eq!((configured.status, configured.reason.as_str()), (Status::False, "WaitingForTurn"));
     assert_eq!(configured.message, "at most 2 at a time");
 }
 
 #[test]
-fn what_is_deleted_is_left_as_it_is() {
-    let story = at_v1();
-    let standing = Standing::read(&story.status);
-    let verdict = decide(&Observed {
+fn deleted_addon_is_left_unchanged() {
+    let scenario = at_v1();
+    let standing = Standing::read(&scenario.status);
+    let decision = decide(&ProgressInput {
         addon: "hello",
         generation: 2,
-        deleting: true,
+        is_deleting: true,
         requested: Version::new("v2").as_ref(),
         standing: &standing,
         reconfigured: true,
-        catalogue: &story.catalogue,
-        turn: Turn::Come,
-        rendering: made(Stand::Missing),
-        coming_up: false,
+        catalogue: &scenario.catalogue,
+        turn: Turn::MayStart,
+        rendering: rendered(WorkState::Missing),
+        has_starting_workload: false,
         running: None,
-        strangers: &[],
-        refused: None,
+        foreign_works: &[],
+        rejection: None,
         deadline: None,
         now: now(),
     });
-    assert_eq!(line(&verdict), "P=v1 C=v1 L= -");
-    assert_eq!((verdict.configured, verdict.works), (None, Deed::Leave));
+    assert_eq!(summarize(&decision), "P=v1 C=v1 L= -");
+    assert_eq!((decision.configured, decision.work_action), (None, WorkAction::Keep));
 }
 
 #[test]
-fn a_change_that_took_too_long_stays_so_until_it_is_done_or_another_begins() {
-    let mut story = at_v1();
-    story.deadline = Some(Duration::from_secs(90));
-    let begun = story.now;
-    story.asks("v2").stands(Stand::Stale).look();
-    story.stands(Stand::Behind);
-    assert_eq!(story.decided(false).next, Some(begun + SignedDuration::from_secs(90)));
-    story.now = begun + SignedDuration::from_secs(89);
-    assert_eq!(story.look(), "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.");
+fn timed_out_change_stays_failed_until_done_or_restarted() {
+    let mut scenario = at_v1();
+    scenario.deadline = Some(Duration::from_secs(90));
+    let begun = scenario.now;
+    scenario.request("v2").set_work_state(WorkState::Stale).reconcile();
+    scenario.set_work_state(WorkState::Pending);
+    assert_eq!(scenario.decide(false).recheck_at, Some(begun + SignedDuration::from_secs(90)));
+    scenario.now = begun + SignedDuration::from_secs(89);
+    assert_eq!(scenario.reconcile(), "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.");
     let late = "P=v2 C=unknown L=v1 False/Failed: could not upgrade to version v2: timed out after 1m30s";
     for second in [90, 91, 1000] {
-        story.now = begun + SignedDuration::from_secs(second);
-        assert_eq!(story.look(), late);
+        scenario.now = begun + SignedDuration::from_secs(second);
+        assert_eq!(scenario.reconcile(), late);
     }
-    assert_eq!(story.look_with(true), "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.");
-    story.now += SignedDuration::from_secs(91);
-    assert_eq!(story.look(), late);
     assert_eq!(
-        story.stands(Stand::Ready).look(),
+        scenario.reconcile_with(true),
+        "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2."
+    );
+    scenario.now += SignedDuration::from_secs(91);
+    assert_eq!(scenario.reconcile(), late);
+    assert_eq!(
+        scenario.set_work_state(WorkState::Ready).reconcile(),
         "P=v2 C=v2 L=v1 False/Succeed: install completed with no errors."
     );
 }
 
 #[test]
-fn what_was_applied_waits_a_while_for_its_workloads() {
-    let coming = "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.";
+fn applied_change_waits_briefly_for_workloads() {
+    let in_progress = "P=v2 C=unknown L=v1 True/Upgrading: Upgrading addon to version v2.";
     let done = "P=v2 C=v2 L=v1 False/Succeed: install completed with no errors.";
-    // How long it may take, after how many seconds it is looked at, and until when it waits.
+    // The deadline, the seconds after the start at which it is decided, and until when it waits.
     let rows = [
         (None, 0, Some(10)),
         (None, 9, Some(10)),
@@ -639,33 +658,33 @@ fn what_was_applied_waits_a_while_for_its_workloads() {
         (Some(8), 3, Some(4)),
         (Some(8), 4, None),
         (Some(8), 9, None),
-        // By the clock of whoever began it, that is still to come.
+        // The start time is in the future, written with another clock.
         (None, -60, None),
     ];
     for (deadline, second, until) in rows {
-        let mut story = at_v1();
-        let begun = story.now;
+        let mut scenario = at_v1();
+        let begun = scenario.now;
         let at = |second: i64| begun + SignedDuration::from_secs(second);
-        story.deadline = deadline.map(Duration::from_secs);
-        story.asks("v2").stands(Stand::Stale).look();
-        story.stands(Stand::Ready).coming_up = true;
-        story.now = at(second);
-        let verdict = story.decided(false);
-        let words = if until.is_some() { coming } else { done };
+        scenario.deadline = deadline.map(Duration::from_secs);
+        scenario.request("v2").set_work_state(WorkState::Stale).reconcile();
+        scenario.set_work_state(WorkState::Ready).has_starting_workload = true;
+        scenario.now = at(second);
+        let decision = scenario.decide(false);
+        let expected = if until.is_some() { in_progress } else { done };
         let row = format!("{deadline:?} {second}");
-        assert_eq!((line(&verdict).as_str(), verdict.next), (words, until.map(at)), "{row}");
-        assert_eq!(verdict.works, Deed::Bring, "{row}");
-        story.coming_up = false;
-        assert_eq!(story.look(), done, "{row}, and is up");
-        story.coming_up = true;
-        assert_eq!(story.look(), done, "{row}, and what is done stays done");
+        assert_eq!((summarize(&decision).as_str(), decision.recheck_at), (expected, until.map(at)), "{row}");
+        assert_eq!(decision.work_action, WorkAction::Apply, "{row}");
+        scenario.has_starting_workload = false;
+        assert_eq!(scenario.reconcile(), done, "{row}, and the workloads are available");
+        scenario.has_starting_workload = true;
+        assert_eq!(scenario.reconcile(), done, "{row}, and success persists");
     }
 }
 
 #[test]
-fn durations_are_written_as_strategies_write_them() {
-    for (seconds, words) in [(0, "0s"), (5, "5s"), (90, "1m30s"), (300, "5m"), (3661, "1h1m1s"), (7200, "2h")]
+fn durations_are_formatted_as_in_strategies() {
+    for (seconds, text) in [(0, "0s"), (5, "5s"), (90, "1m30s"), (300, "5m"), (3661, "1h1m1s"), (7200, "2h")]
     {
-        assert_eq!(display(Duration::from_secs(seconds)), words);
+        assert_eq!(format_duration(Duration::from_secs(seconds)), text);
     }
 }

@@ -1,9 +1,9 @@
-//! Which clusters are chosen, in which groups, and what is said.
+//! Tests which clusters are selected, in which groups, and the conditions.
 
 use super::*;
 
 #[test]
-fn those_of_bound_sets_are_chosen() {
+fn clusters_of_bound_sets_are_selected() {
     let fleet = || Fleet::new(&["a", "b", "c"], json!({}));
     let west = || {
         fleet()
@@ -35,13 +35,13 @@ fn those_of_bound_sets_are_chosen() {
             "bc",
         ),
     ];
-    for (sentence, fleet, wanted) in rows {
-        assert_eq!(fleet.names().concat(), wanted, "{sentence}");
+    for (case, fleet, wanted) in rows {
+        assert_eq!(fleet.names().concat(), wanted, "{case}");
     }
 }
 
 #[test]
-fn predicates_are_one_or_another_and_all_of_each() {
+fn cluster_must_match_all_terms_of_any_predicate() {
     let label = |key: &str, value: &str| json!({"labelSelector": {"matchLabels": {key: value}}});
     let claim = |operator: &str, values: Value| json!({"claimSelector": {"matchExpressions": [{"key": "version", "operator": operator, "values": values}]}});
     let merged = |mut one: Value, other: Value| {
@@ -59,7 +59,7 @@ fn predicates_are_one_or_another_and_all_of_each() {
         ("nobody", vec![label("env", "none")], ""),
         ("no expressions are none", vec![json!({"celSelector": {"celExpressions": []}})], "abc"),
     ];
-    for (sentence, predicates, wanted) in rows {
+    for (case, predicates, wanted) in rows {
         let predicates: Vec<Value> =
             predicates.into_iter().map(|selector| json!({"requiredClusterSelector": selector})).collect();
         let claims = |cluster: &mut Value| {
@@ -71,12 +71,12 @@ fn predicates_are_one_or_another_and_all_of_each() {
             .label("b", "env", "prod")
             .cluster("b", claims)
             .cluster("c", claims);
-        assert_eq!(fleet.names().concat(), wanted, "{sentence}");
+        assert_eq!(fleet.names().concat(), wanted, "{case}");
     }
 }
 
 #[test]
-fn as_many_as_are_wanted_and_the_best_first() {
+fn requested_number_is_selected_by_score() {
     let want = |count: u32| Fleet::new(&["a", "b", "c", "d"], json!({"numberOfClusters": count}));
     let exact = |count: u32, name: &str, weight: i32| {
         let coordinate = json!({"type": "BuiltIn", "builtIn": name});
@@ -101,19 +101,19 @@ fn as_many_as_are_wanted_and_the_best_first() {
         ("own decisions are not others'", elsewhere(want(1)).chosen(&["d"]), "d"),
         ("much memory", sized(exact(1, "ResourceAllocatableMemory", 1)), "c"),
         ("little memory", sized(exact(1, "ResourceAllocatableMemory", -1)), "d"),
-        ("only what is said counts", exact(1, "Balance", 1).chosen(&["d"]), "a"),
+        ("only what is describe_condition counts", exact(1, "Balance", 1).chosen(&["d"]), "a"),
         ("those to be avoided come last", want(3).taint("a", "PreferNoSelect"), "bcd"),
         ("and yet come", want(4).taint("a", "PreferNoSelect"), "abcd"),
         ("also where they are chosen", want(3).chosen(&["a", "b", "c"]).taint("a", "PreferNoSelect"), "bcd"),
         ("none", want(0), ""),
     ];
-    for (sentence, fleet, wanted) in rows {
-        assert_eq!(fleet.names().concat(), wanted, "{sentence}");
+    for (case, fleet, wanted) in rows {
+        assert_eq!(fleet.names().concat(), wanted, "{case}");
     }
 }
 
 #[test]
-fn taints_keep_clusters_away_until_they_are_tolerated() {
+fn tainted_clusters_are_excluded_unless_tolerated() {
     let fleet = |spec: Value| Fleet::new(&["a", "b"], spec);
     let tolerating = |seconds: i64| {
         fleet(json!({"tolerations": [{"key": "t", "operator": "Exists", "tolerationSeconds": seconds}]}))
@@ -135,14 +135,14 @@ fn taints_keep_clusters_away_until_they_are_tolerated() {
             Some(at(NOW + 10)),
         ),
     ];
-    for (sentence, fleet, wanted, until) in rows {
-        assert_eq!(fleet.names().concat(), wanted, "{sentence}");
-        assert_eq!(fleet.choice().until, until, "{sentence}");
+    for (case, fleet, wanted, until) in rows {
+        assert_eq!(fleet.names().concat(), wanted, "{case}");
+        assert_eq!(fleet.choice().until, until, "{case}");
     }
 }
 
 #[test]
-fn groups_with_names_come_first_and_each_is_cut_to_size() {
+fn named_groups_come_first_and_are_split_by_size() {
     let strategy = |size: Value| {
         let canary = json!({"groupName": "canary", "groupClusterSelector": {"labelSelector": {"matchLabels": {"canary": "yes"}}}});
         let second = json!({"groupName": "second", "groupClusterSelector": {"labelSelector": {"matchLabels": {"env": "test"}}}});
@@ -164,13 +164,13 @@ fn groups_with_names_come_first_and_each_is_cut_to_size() {
         ("a percentage of all, rounded up", fleet(json!("30%")), "0canary:bd 1:ac 2:e"),
         ("a number as a text", fleet(json!("3")), "0canary:bd 1:ace"),
         (
-            "the first group that fits",
+            "the first group that matches",
             fleet(json!(2)).label("b", "env", "test").label("a", "env", "test"),
             "0canary:bd 1second:a 2:ce",
         ),
         ("nobody", Fleet::new(&[], strategy(json!(2))), "0:"),
     ];
-    for (sentence, fleet, wanted) in rows {
+    for (case, fleet, wanted) in rows {
         let groups: Vec<String> = fleet
             .choice()
             .groups
@@ -180,38 +180,38 @@ fn groups_with_names_come_first_and_each_is_cut_to_size() {
                 format!("{}{}:{}", group.index, group.name, clusters.concat())
             })
             .collect();
-        assert_eq!(groups.join(" "), wanted, "{sentence}");
+        assert_eq!(groups.join(" "), wanted, "{case}");
     }
 }
 
 #[test]
-fn it_is_said_why() {
+fn conditions_explain_the_selection() {
     let fleet = |spec: Value| Fleet::new(&["a", "b", "c"], spec);
     let prod = json!({"requiredClusterSelector": {"labelSelector": {"matchLabels": {"env": "prod"}}}});
     let rows = [
-        (fleet(json!({})), "True AllDecisionsScheduled: 3 clusters are chosen: of 3 clusters in the sets."),
+        (fleet(json!({})), "True AllDecisionsScheduled: 3 clusters are selected: of 3 clusters in the sets."),
         (
             fleet(json!({"numberOfClusters": 1})).taint("a", "NoSelect"),
-            "True AllDecisionsScheduled: 1 cluster is chosen: of 3 clusters in the sets, 1 is tainted and not tolerated.",
+            "True AllDecisionsScheduled: 1 cluster is selected: of 3 clusters in the sets, 1 is tainted and not tolerated.",
         ),
         (
             fleet(json!({"numberOfClusters": 5})).taint("a", "NoSelectIfNew"),
-            "False NotAllDecisionsScheduled: 2 of 5 wanted clusters are chosen: of 3 clusters in the sets, 1 is tainted \
-             against being chosen anew.",
+            "False NotAllDecisionsScheduled: 2 of 5 requested clusters are selected: of 3 clusters in the sets, 1 is tainted \
+             NoSelectIfNew.",
         ),
         (
             fleet(json!({"predicates": [prod]})).label("a", "env", "prod").taint("a", "NoSelect"),
-            "False NoManagedClusterMatched: No cluster can be chosen: of 3 clusters in the sets, 2 are not as the \
-             predicates ask, 1 is tainted and not tolerated.",
+            "False NoManagedClusterMatched: No cluster can be selected: of 3 clusters in the sets, 2 are not matched by \
+             the predicates, 1 is tainted and not tolerated.",
         ),
         (
             fleet(json!({"numberOfClusters": 2, "predicates": [prod]})),
-            "False NoManagedClusterMatched: No cluster can be chosen: of 3 clusters in the sets, 3 are not as the \
-             predicates ask.",
+            "False NoManagedClusterMatched: No cluster can be selected: of 3 clusters in the sets, 3 are not matched by \
+             the predicates.",
         ),
         (
             fleet(json!({"numberOfClusters": 0})),
-            "True AllDecisionsScheduled: 0 clusters are chosen: of 3 clusters in the sets.",
+            "True AllDecisionsScheduled: 0 clusters are selected: of 3 clusters in the sets.",
         ),
         (
             Fleet::new(&[], json!({})),
@@ -233,12 +233,12 @@ fn it_is_said_why() {
     ];
     for (fleet, wanted) in rows {
         assert_eq!(fleet.satisfied(), wanted);
-        assert_eq!(misconfigured(&fleet.ask()), "False Succeedconfigured: The placement makes sense.");
+        assert_eq!(misconfigured(&fleet.decide_fleet()), "False Succeedconfigured: The placement is valid.");
     }
 }
 
 #[test]
-fn a_score_is_told_where_clusters_were_compared() {
+fn score_is_reported_only_if_clusters_were_ranked() {
     let scores = |count: u32| {
         let groups =
             Fleet::new(&["a", "b"], json!({"numberOfClusters": count})).chosen(&["b"]).choice().groups;

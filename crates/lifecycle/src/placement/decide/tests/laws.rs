@@ -1,20 +1,20 @@
-//! Laws that hold for any fleet.
+//! Properties that hold for any fleet.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::placement::slices::{Slice, plan, wanted};
+use crate::placement::slices::{Slice, desired_slices, plan};
 
-/// Whether it is a canary, its taint, whether it is chosen here and elsewhere, and its memory.
+/// Whether it is a canary, its taint, whether this and other placements selected it, and its memory.
 type Traits = (bool, Option<&'static str>, bool, bool, u8);
 
-/// Clusters with a group of labels and some taint, of which some are chosen before, here and elsewhere.
+/// Clusters with labels and taints, some of them selected before by this and other placements.
 fn any_fleet() -> impl Strategy<Value = Fleet> {
     let effect = prop::option::of(prop::sample::select(vec!["NoSelect", "PreferNoSelect", "NoSelectIfNew"]));
     let cluster = (any::<bool>(), effect, any::<bool>(), any::<bool>(), 0..4_u8);
-    let wish = (prop::option::of(0..12_u8), 0..4_i32, -3..4_i32, -3..4_i32, 1..5_u8, any::<bool>());
-    (prop::collection::vec(cluster, 0..15), wish).prop_map(|(clusters, wish)| {
-        let (count, steady, balance, memory, size, tolerates) = wish;
+    let requested = (prop::option::of(0..12_u8), 0..4_i32, -3..4_i32, -3..4_i32, 1..5_u8, any::<bool>());
+    (prop::collection::vec(cluster, 0..15), requested).prop_map(|(clusters, requested)| {
+        let (count, steady, balance, memory, size, tolerates) = requested;
         let score = |name: &str, weight: i32| json!({"scoreCoordinate": {"type": "BuiltIn", "builtIn": name}, "weight": weight});
         let canary = json!({"groupName": "canary", "groupClusterSelector": {"labelSelector": {"matchLabels": {"canary": "true"}}}});
         let mut spec = json!({
@@ -48,21 +48,20 @@ fn any_fleet() -> impl Strategy<Value = Fleet> {
     })
 }
 
-/// The slices that a choice is told in.
-fn slices(choice: &Choice) -> Vec<Slice> {
-    wanted("p", &choice.groups)
+/// The slices of a selection.
+fn slices(choice: &ClusterSelection) -> Vec<Slice> {
+    desired_slices("p", &choice.groups)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Deciding again on one's own decisions comes to rest, so that a controller that is called by its own writes does.
-    /// Not always at once: a cluster that may only stay is gone for good when it is dropped, and those that are left are
-    /// compared without it.
+    /// Repeated decisions settle, so that a controller does not react to its own writes for ever. It may take several steps:
+    /// a cluster tainted NoSelectIfNew is not selected again once it was dropped, and then the others are ranked without it.
     #[test]
-    fn a_choice_comes_to_rest(fleet in any_fleet()) {
+    fn repeated_decisions_settle(fleet in any_fleet()) {
         let may_only_stay = fleet.clusters.iter().filter(|one| one["spec"]["taints"][0]["effect"] == "NoSelectIfNew");
-        let mut rounds = may_only_stay.count() + 1;
+        let mut decisions_made = may_only_stay.count() + 1;
         let (mut fleet, mut choice) = (fleet.clone(), fleet.choice());
         loop {
             let names = fleet.names();
@@ -71,13 +70,13 @@ proptest! {
             if plan("p", &slices(&choice), &slices(&again)).is_empty() && choice.until == again.until {
                 break;
             }
-            prop_assert!(rounds > 0, "it does not come to rest");
-            (rounds, choice) = (rounds - 1, again);
+            prop_assert!(decisions_made > 0, "it does not come to rest");
+            (decisions_made, choice) = (decisions_made - 1, again);
         }
     }
 
     #[test]
-    fn nobody_is_chosen_who_must_not_be(fleet in any_fleet()) {
+    fn excluded_clusters_are_never_selected(fleet in any_fleet()) {
         let names = fleet.names();
         let tolerates = fleet.placement["spec"]["tolerations"].is_array();
         let before: Vec<&str> = fleet.own[0]["status"]["decisions"].as_array().into_iter().flatten()
@@ -98,7 +97,7 @@ proptest! {
 
     /// Every chosen cluster is in one group, groups are numbered, and the names in each are sorted.
     #[test]
-    fn groups_are_a_partition(fleet in any_fleet()) {
+    fn groups_partition_the_selection(fleet in any_fleet()) {
         let choice = fleet.choice();
         let size = fleet.placement["spec"]["decisionStrategy"]["groupStrategy"]["clustersPerDecisionGroup"].as_u64();
         let mut seen = HashSet::new();

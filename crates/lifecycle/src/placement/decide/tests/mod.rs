@@ -1,8 +1,8 @@
-//! What is chosen, as tables; and laws over any fleet.
+//! Tests of the selection, as tables and as properties.
 
 mod choice;
+mod invalid;
 mod laws;
-mod sense;
 
 use bellwether_api::cluster::vocabulary::{MISCONFIGURED, PLACEMENT_LABEL, SATISFIED};
 use serde_json::{Value, json};
@@ -61,17 +61,17 @@ impl Fleet {
         self.cluster(name, |cluster| cluster["metadata"]["labels"][label] = json!(value))
     }
 
-    /// As decided before.
+    /// Sets the clusters that were selected before.
     pub(super) fn chosen(self, clusters: &[&str]) -> Self {
         self.with(|fleet| fleet.own = vec![decision("p", clusters)])
     }
 
-    pub(super) fn ask(&self) -> Answer {
+    pub(super) fn decide_fleet(&self) -> PlacementResult {
         fn read<T: serde::de::DeserializeOwned>(values: &[Value]) -> Vec<Arc<T>> {
             values.iter().map(|value| Arc::new(serde_json::from_value(value.clone()).unwrap())).collect()
         }
         let all: Vec<Value> = self.own.iter().chain(&self.others).cloned().collect();
-        decide(&Question {
+        decide(&DecisionInput {
             placement: &serde_json::from_value(self.placement.clone()).unwrap(),
             clusters: &read(&self.clusters),
             sets: &read(&self.sets),
@@ -82,14 +82,14 @@ impl Fleet {
         })
     }
 
-    pub(super) fn choice(&self) -> Choice {
-        match self.ask() {
-            Answer::Choose(choice) => choice,
-            Answer::Keep(conditions) => panic!("nothing was chosen: {conditions:?}"),
+    pub(super) fn choice(&self) -> ClusterSelection {
+        match self.decide_fleet() {
+            PlacementResult::Select(choice) => choice,
+            PlacementResult::Keep(conditions) => panic!("no selection was made: {conditions:?}"),
         }
     }
 
-    /// The names of those that are chosen, sorted.
+    /// The names of the selected clusters, sorted.
     pub(super) fn names(&self) -> Vec<String> {
         let groups = self.choice().groups.into_iter();
         let mut names: Vec<String> =
@@ -100,20 +100,21 @@ impl Fleet {
 
     /// `status reason: message` of PlacementSatisfied.
     pub(super) fn satisfied(&self) -> String {
-        said(&self.choice().conditions, SATISFIED)
+        describe_condition(&self.choice().conditions, SATISFIED)
     }
 }
 
-pub(super) fn said(conditions: &[Desired], type_: &str) -> String {
-    let found = conditions.iter().find(|desired| desired.type_.as_str() == type_).expect("it is said");
+pub(super) fn describe_condition(conditions: &[Desired], type_: &str) -> String {
+    let found =
+        conditions.iter().find(|desired| desired.type_.as_str() == type_).expect("it is describe_condition");
     assert_eq!(found.observed_generation, Some(4));
     format!("{} {}: {}", found.status, found.reason, found.message)
 }
 
-pub(super) fn misconfigured(answer: &Answer) -> String {
+pub(super) fn misconfigured(answer: &PlacementResult) -> String {
     match answer {
-        Answer::Keep(conditions) => said(conditions, MISCONFIGURED),
-        Answer::Choose(choice) => said(&choice.conditions, MISCONFIGURED),
+        PlacementResult::Keep(conditions) => describe_condition(conditions, MISCONFIGURED),
+        PlacementResult::Select(choice) => describe_condition(&choice.conditions, MISCONFIGURED),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The hub cache and its judgements against a simulated hub: events are late, outdated writes conflict, agents answer at any
-//! time, and users change their minds.
+//! Tests the decisions against a simulated hub: watch events arrive late, outdated writes conflict, agents report at any
+//! time, and users change the requested version.
 
 use bellwether_api::addon::vocabulary::INSTALLED_BY;
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
@@ -15,51 +15,51 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::hub::{AddonTask, User};
-use crate::works::is_ours;
+use crate::works::is_work_of;
 
 const ADDON: &str = "hello";
 const VERSIONS: [&str; 3] = ["v1", "v2", "v3"];
 
-/// What happens next.
+/// A step of a simulation.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A person asks for a version; the last of them there is not.
-    Ask(usize),
-    /// The installer reaches a cluster.
+    /// A user requests the version with this index; the last version does not exist.
+    RequestVersion(usize),
+    /// The install controller writes the ManagedClusterAddOn of a cluster.
     Install(usize),
-    /// So many events reach the world.
-    Hear(usize),
-    /// The world works out whose turn it is.
+    /// This many watch events are delivered to the cache.
+    DeliverEvents(usize),
+    /// The rollout is planned.
     Plan,
-    /// A visit to a cluster.
-    Visit(usize),
-    /// The agent of a cluster answers, well or not.
-    Answer(usize, bool),
-    /// The process dies and another starts.
+    /// The add-on of a cluster is reconciled.
+    Reconcile(usize),
+    /// The agent of a cluster reports success (`true`) or failure.
+    AgentReport(usize, bool),
+    /// The controller process is restarted.
     Restart,
 }
 
-/// An event that the world has not heard of yet.
-enum News {
+/// A watch event that has not been delivered yet.
+enum WatchEvent {
     Addon(Box<ManagedClusterAddOn>),
     Work(Box<ManifestWork>),
     Management(Box<ClusterManagementAddOn>),
 }
 
-struct Hub {
+struct SimulatedHub {
     clusters: Vec<String>,
     revision: u64,
     now: Timestamp,
     management: ClusterManagementAddOn,
     addons: BTreeMap<String, ManagedClusterAddOn>,
     works: BTreeMap<String, ManifestWork>,
-    news: std::collections::VecDeque<News>,
+    pending_events: std::collections::VecDeque<WatchEvent>,
     cache: HubCache,
     slots: usize,
-    /// How many changed at the same time, at most.
-    most: usize,
-    /// Versions that somebody asked for.
-    asked: BTreeSet<String>,
+    /// The maximum number of clusters that changed at the same time.
+    max_changing: usize,
+    /// All versions that were requested.
+    requested_versions: BTreeSet<String>,
 }
 
 fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -87,7 +87,7 @@ fn select(cache: &mut HubCache, clusters: &[String]) {
     })));
 }
 
-impl Hub {
+impl SimulatedHub {
     fn new(clusters: usize, slots: usize) -> Self {
         let management = object(json!({
             "metadata": {"name": ADDON, "resourceVersion": "1"},
@@ -103,11 +103,11 @@ impl Hub {
             management,
             addons: BTreeMap::new(),
             works: BTreeMap::new(),
-            news: std::collections::VecDeque::new(),
+            pending_events: std::collections::VecDeque::new(),
             cache: HubCache::default(),
             slots,
-            most: 0,
-            asked: BTreeSet::from(["v1".to_owned()]),
+            max_changing: 0,
+            requested_versions: BTreeSet::from(["v1".to_owned()]),
         };
         hub.start();
         hub
@@ -134,7 +134,7 @@ impl Hub {
         for (name, work) in &self.works {
             cache.apply_work(name, &work.name_any(), Work::of(work));
         }
-        self.news.clear();
+        self.pending_events.clear();
         self.cache = cache;
     }
 
@@ -144,9 +144,9 @@ impl Hub {
         Some(self.revision.to_string())
     }
 
-    fn take(&mut self, step: &Step) {
+    fn run_step(&mut self, step: &Step) {
         match step {
-            Step::Ask(version) => {
+            Step::RequestVersion(version) => {
                 let version = VERSIONS[*version];
                 self.management.spec.install_strategy.placements[0]
                     .addon_template
@@ -154,25 +154,25 @@ impl Hub {
                     .unwrap()
                     .install_version = version.to_owned();
                 self.management.metadata.resource_version = self.next_revision();
-                self.asked.insert(version.to_owned());
-                self.news.push_back(News::Management(Box::new(self.management.clone())));
+                self.requested_versions.insert(version.to_owned());
+                self.pending_events.push_back(WatchEvent::Management(Box::new(self.management.clone())));
             }
-            Step::Install(place) => self.install(*place),
-            Step::Hear(count) => (0..*count).for_each(|_| self.hear()),
+            Step::Install(cluster_index) => self.install(*cluster_index),
+            Step::DeliverEvents(count) => (0..*count).for_each(|_| self.deliver_event()),
             Step::Plan => _ = self.cache.plan(ADDON, self.now),
-            Step::Visit(place) => self.visit(*place),
-            Step::Answer(place, well) => self.answer(*place, *well),
+            Step::Reconcile(cluster_index) => self.reconcile(*cluster_index),
+            Step::AgentReport(cluster_index, succeeds) => self.report_status(*cluster_index, *succeeds),
             Step::Restart => self.start(),
         }
     }
 
-    fn name(&self, place: usize) -> String {
-        self.clusters[place % self.clusters.len()].clone()
+    fn name(&self, cluster_index: usize) -> String {
+        self.clusters[cluster_index % self.clusters.len()].clone()
     }
 
-    /// As the install controller does it: the version that the placement asks for, applied.
-    fn install(&mut self, place: usize) {
-        let name = self.name(place);
+    /// Applies the version that the placement requests, as the install controller does.
+    fn install(&mut self, cluster_index: usize) {
+        let name = self.name(cluster_index);
         let version = self.management.spec.install_strategy.placements[0]
             .addon_template
             .clone()
@@ -195,50 +195,50 @@ impl Hub {
         addon.spec.install_version = version;
         addon.metadata.generation = addon.metadata.generation.map(|generation| generation + 1);
         addon.metadata.resource_version = revision;
-        self.news.push_back(News::Addon(Box::new(addon.clone())));
+        self.pending_events.push_back(WatchEvent::Addon(Box::new(addon.clone())));
     }
 
-    fn hear(&mut self) {
-        match self.news.pop_front() {
-            Some(News::Addon(addon)) => self.cache.apply_addon(*addon),
-            Some(News::Work(work)) => {
+    fn deliver_event(&mut self) {
+        match self.pending_events.pop_front() {
+            Some(WatchEvent::Addon(addon)) => self.cache.apply_addon(*addon),
+            Some(WatchEvent::Work(work)) => {
                 self.cache.apply_work(&work.namespace().unwrap(), &work.name_any(), Work::of(&work));
             }
-            Some(News::Management(management)) => self.cache.apply_management(*management),
+            Some(WatchEvent::Management(management)) => self.cache.apply_management(*management),
             None => {}
         }
     }
 
-    /// As a visit does it: what was judged is written if it is still what was judged.
-    fn visit(&mut self, place: usize) {
-        let name = self.name(place);
+    /// Writes the decided changes if the object still has the same resourceVersion, as the controller does.
+    fn reconcile(&mut self, cluster_index: usize) {
+        let name = self.name(cluster_index);
         let key = AddonKey::new(&name, ADDON);
         for _ in 0..3 {
-            let Some(judgement) = self.cache.judge(&key, self.now) else { return };
-            if judgement.is_settled() {
+            let Some(changes) = self.cache.decide_changes(&key, self.now) else { return };
+            if changes.is_empty() {
                 return;
             }
-            if let Some(status) = judgement.status {
+            if let Some(status) = changes.status {
                 let revision = self.next_revision();
-                if judgement.begins {
+                if changes.starts_change {
                     self.cache.set_starting(&key, self.now);
                 }
-                // Whatever comes of it, it is answered here.
+                // The request has been answered here, whether or not it succeeded.
                 self.cache.clear_starting(&key);
                 let Some(addon) = self.addons.get_mut(&name) else { return };
-                if addon.metadata.resource_version != judgement.object.metadata.resource_version {
+                if addon.metadata.resource_version != changes.object.metadata.resource_version {
                     return;
                 }
                 addon.status = Some(status);
                 addon.metadata.resource_version = revision;
                 self.cache.apply_addon(addon.clone());
-                self.news.push_back(News::Addon(Box::new(addon.clone())));
-                self.most = self.most.max(self.changing());
-                if judgement.begins {
+                self.pending_events.push_back(WatchEvent::Addon(Box::new(addon.clone())));
+                self.max_changing = self.max_changing.max(self.changing());
+                if changes.starts_change {
                     continue;
                 }
             }
-            for write in judgement.works {
+            for write in changes.works {
                 let work = match write {
                     WorkWrite::Create(work) => work,
                     WorkWrite::Replace(work) => {
@@ -260,7 +260,7 @@ impl Hub {
                 work.status = before.and_then(|before| before.status.clone());
                 work.metadata.resource_version = self.next_revision();
                 self.cache.apply_work(&name, &work.name_any(), Work::of(&work));
-                self.news.push_back(News::Work(Box::new(work.clone())));
+                self.pending_events.push_back(WatchEvent::Work(Box::new(work.clone())));
                 self.works.insert(name.clone(), work);
             }
         }
@@ -269,47 +269,47 @@ impl Hub {
     fn changing(&self) -> usize {
         let changes = |addon: &&ManagedClusterAddOn| {
             let conditions = addon.status.iter().flat_map(|status| &status.conditions);
-            conditions.clone().any(|said| said.type_ == "Progressing" && said.status == "True")
+            conditions.clone().any(|condition| condition.type_ == "Progressing" && condition.status == "True")
         };
         self.addons.values().filter(changes).count()
     }
 
-    fn answer(&mut self, place: usize, well: bool) {
-        let name = self.name(place);
+    fn report_status(&mut self, cluster_index: usize, succeeds: bool) {
+        let name = self.name(cluster_index);
         let revision = self.next_revision();
         let Some(work) = self.works.get_mut(&name) else { return };
         let generation = work.metadata.generation;
         let condition = |type_: &str, status: &str| {
-            json!({"type": type_, "status": status, "reason": "AsTold", "message": "as told",
+            json!({"type": type_, "status": status, "reason": "Simulated", "message": "simulated report",
                 "observedGeneration": generation, "lastTransitionTime": "2024-05-01T10:00:00Z"})
         };
-        let applied = if well { "True" } else { "False" };
+        let applied = if succeeds { "True" } else { "False" };
         work.status = Some(object(
             json!({"conditions": [condition("Applied", applied), condition("Available", "True")]}),
         ));
         work.metadata.resource_version = revision;
-        self.news.push_back(News::Work(Box::new(work.clone())));
+        self.pending_events.push_back(WatchEvent::Work(Box::new(work.clone())));
     }
 
-    /// Everybody does what is to be done until nothing is left.
-    fn settle(&mut self) {
+    /// Runs all controllers and agents often enough that every change completes.
+    fn run_until_settled(&mut self) {
         let count = self.clusters.len();
         for _ in 0..count * 6 + 6 {
-            (0..count).for_each(|place| self.install(place));
-            while !self.news.is_empty() {
-                self.hear();
+            (0..count).for_each(|cluster_index| self.install(cluster_index));
+            while !self.pending_events.is_empty() {
+                self.deliver_event();
             }
             self.cache.plan(ADDON, self.now);
-            (0..count).for_each(|place| self.visit(place));
-            (0..count).for_each(|place| self.answer(place, true));
+            (0..count).for_each(|cluster_index| self.reconcile(cluster_index));
+            (0..count).for_each(|cluster_index| self.report_status(cluster_index, true));
         }
     }
 }
 
 #[test]
-fn who_is_given_back_to_its_placement_does_not_go_by_the_default_meanwhile() {
-    let mut hub = Hub::new(1, 1);
-    hub.settle();
+fn addon_returned_to_its_placement_does_not_start_default_version() {
+    let mut hub = SimulatedHub::new(1, 1);
+    hub.run_until_settled();
     let revision = hub.next_revision();
     let addon = hub.addons.get_mut("c0").unwrap();
     let before = addon.status.clone().unwrap();
@@ -318,170 +318,181 @@ fn who_is_given_back_to_its_placement_does_not_go_by_the_default_meanwhile() {
     addon.metadata.resource_version = revision;
     hub.cache.apply_addon(addon.clone());
     hub.cache.plan(ADDON, hub.now);
-    hub.visit(0);
+    hub.reconcile(0);
     let after = hub.addons["c0"].status.clone().unwrap();
     assert_eq!((after.install_version.as_str(), &after.last_version), ("v1", &before.last_version), "not v2");
-    hub.settle();
+    hub.run_until_settled();
     assert_eq!(hub.addons["c0"].status.as_ref().unwrap().current_version, "v1");
 }
 
 fn step() -> impl proptest::strategy::Strategy<Value = Step> {
     prop_oneof![
-        1 => (0..3_usize).prop_map(Step::Ask),
+        1 => (0..3_usize).prop_map(Step::RequestVersion),
         6 => (0..8_usize).prop_map(Step::Install),
-        6 => (1..6_usize).prop_map(Step::Hear),
+        6 => (1..6_usize).prop_map(Step::DeliverEvents),
         4 => Just(Step::Plan),
-        8 => (0..8_usize).prop_map(Step::Visit),
-        6 => ((0..8_usize), proptest::bool::weighted(0.8)).prop_map(|(place, well)| Step::Answer(place, well)),
+        8 => (0..8_usize).prop_map(Step::Reconcile),
+        6 => ((0..8_usize), proptest::bool::weighted(0.8)).prop_map(|(cluster_index, succeeds)| Step::AgentReport(cluster_index, succeeds)),
         1 => Just(Step::Restart),
     ]
 }
 
 proptest! {
     #[test]
-    fn whatever_happens_no_more_change_than_may_and_all_ends_well(
+    fn any_sequence_of_steps_respects_concurrency_and_converges(
         clusters in 1..7_usize,
         slots in 1..4_usize,
         steps in proptest::collection::vec(step(), 0..120),
     ) {
-        let mut hub = Hub::new(clusters, slots);
+        let mut hub = SimulatedHub::new(clusters, slots);
         for step in &steps {
-            hub.take(step);
+            hub.run_step(step);
             for (name, work) in &hub.works {
-                let found = Work::of(work).found;
-                prop_assert!(is_ours(&found, ADDON) && hub.asked.contains(&found.version), "{name} runs {}", found.version);
+                let found = Work::of(work).observed;
+                prop_assert!(is_work_of(&found, ADDON) && hub.requested_versions.contains(&found.version), "{name} runs {}", found.version);
             }
         }
-        hub.settle();
-        prop_assert!(hub.most <= hub.slots, "{} changed at the same time, where {} may", hub.most, hub.slots);
-        let asked = hub.management.spec.install_strategy.placements[0].addon_template.clone().unwrap().install_version;
+        hub.run_until_settled();
+        prop_assert!(hub.max_changing <= hub.slots, "{} changed at the same time, where {} may", hub.max_changing, hub.slots);
+        let requested_versions = hub.management.spec.install_strategy.placements[0].addon_template.clone().unwrap().install_version;
         for (name, addon) in &hub.addons {
             let status = addon.status.clone().unwrap_or_default();
-            let progressing = status.conditions.iter().find(|said| said.type_ == "Progressing");
-            let reason = progressing.map(|said| said.reason.as_str()).unwrap_or_default();
-            let wanted = if asked == "v3" { "Failed" } else { "Succeed" };
-            prop_assert_eq!(reason, wanted, "{} asks for {}: {:?}", name, asked, status);
-            prop_assert_eq!(&status.install_version, &asked);
+            let progressing = status.conditions.iter().find(|condition| condition.type_ == "Progressing");
+            let reason = progressing.map(|condition| condition.reason.as_str()).unwrap_or_default();
+            let wanted = if requested_versions == "v3" { "Failed" } else { "Succeed" };
+            prop_assert_eq!(reason, wanted, "{} asks for {}: {:?}", name, requested_versions, status);
+            prop_assert_eq!(&status.install_version, &requested_versions);
         }
-        // And then nobody writes anything any more.
+        // In the settled state no controller has anything to write.
         let revision = hub.revision;
-        for place in 0..clusters {
-            let key = AddonKey::new(&hub.name(place), ADDON);
-            let judged = hub.cache.judge(&key, hub.now);
-            prop_assert!(judged.is_some_and(|judgement| judgement.is_settled()), "after {revision}");
+        for cluster_index in 0..clusters {
+            let key = AddonKey::new(&hub.name(cluster_index), ADDON);
+            let changes = hub.cache.decide_changes(&key, hub.now);
+            prop_assert!(changes.is_some_and(|changes| changes.is_empty()), "after {revision}");
         }
     }
 }
 
 #[test]
-fn a_cluster_that_was_not_asked_yet_is_not_done_and_comes_first_by_its_name() {
-    let mut hub = Hub::new(2, 1);
-    hub.settle();
-    hub.take(&Step::Ask(1));
-    hub.take(&Step::Install(1));
-    hub.take(&Step::Hear(8));
-    hub.take(&Step::Plan);
-    hub.take(&Step::Visit(1));
-    let begun = |hub: &Hub, name: &str| hub.addons[name].status.clone().unwrap().install_version;
-    assert_eq!(begun(&hub, "c1"), "v1", "the first has the old version, and comes before it");
-    hub.settle();
+fn cluster_without_new_request_is_not_done_and_starts_first_by_name() {
+    let mut hub = SimulatedHub::new(2, 1);
+    hub.run_until_settled();
+    hub.run_step(&Step::RequestVersion(1));
+    hub.run_step(&Step::Install(1));
+    hub.run_step(&Step::DeliverEvents(8));
+    hub.run_step(&Step::Plan);
+    hub.run_step(&Step::Reconcile(1));
+    let begun = |hub: &SimulatedHub, name: &str| hub.addons[name].status.clone().unwrap().install_version;
+    assert_eq!(begun(&hub, "c1"), "v1", "c0 still has the old version and must start first");
+    hub.run_until_settled();
     assert_eq!((begun(&hub, "c0"), begun(&hub, "c1")), ("v2".to_owned(), "v2".to_owned()));
 }
 
-fn begun(hub: &Hub) -> Vec<String> {
+fn started_versions(hub: &SimulatedHub) -> Vec<String> {
     hub.addons.values().map(|addon| addon.status.clone().unwrap_or_default().install_version).collect()
 }
 
 #[test]
-fn a_strategy_and_a_version_in_one_edit_let_nobody_begin_before_they_are_heard_of() {
-    let mut hub = Hub::new(3, 3);
-    hub.settle();
+fn edit_of_strategy_and_version_starts_no_cluster_before_it_is_planned() {
+    let mut hub = SimulatedHub::new(3, 3);
+    hub.run_until_settled();
     let mut edited = json!(hub.management);
     let placement = &mut edited["spec"]["installStrategy"]["placements"][0];
     placement["addonTemplate"]["installVersion"] = json!("v2");
     placement["rolloutStrategy"]["progressive"]["maxConcurrency"] = json!(1);
     hub.management = object(edited);
     hub.management.metadata.resource_version = hub.next_revision();
-    // The installer hears of it before the world does.
-    (0..3).for_each(|place| hub.take(&Step::Install(place)));
-    hub.take(&Step::Hear(100));
-    hub.take(&Step::Plan);
-    (0..3).for_each(|place| hub.take(&Step::Visit(place)));
-    assert_eq!(begun(&hub), ["v1", "v1", "v1"], "by the strategy before, all would go");
+    // The install controller receives the edit before the cache does.
+    (0..3).for_each(|cluster_index| hub.run_step(&Step::Install(cluster_index)));
+    hub.run_step(&Step::DeliverEvents(100));
+    hub.run_step(&Step::Plan);
+    (0..3).for_each(|cluster_index| hub.run_step(&Step::Reconcile(cluster_index)));
+    assert_eq!(
+        started_versions(&hub),
+        ["v1", "v1", "v1"],
+        "with the previous strategy all clusters would start"
+    );
     hub.cache.apply_management(hub.management.clone());
-    (0..3).for_each(|place| hub.take(&Step::Visit(place)));
-    assert_eq!(begun(&hub), ["v1", "v1", "v1"], "it is heard of and not planned yet");
-    hub.take(&Step::Plan);
-    (0..3).for_each(|place| hub.take(&Step::Visit(place)));
-    assert_eq!(begun(&hub), ["v2", "v1", "v1"]);
-    hub.most = 0;
-    hub.settle();
-    assert_eq!((begun(&hub), hub.most), (vec!["v2".to_owned(); 3], 1));
+    (0..3).for_each(|cluster_index| hub.run_step(&Step::Reconcile(cluster_index)));
+    assert_eq!(started_versions(&hub), ["v1", "v1", "v1"], "the edit is in the cache but not planned yet");
+    hub.run_step(&Step::Plan);
+    (0..3).for_each(|cluster_index| hub.run_step(&Step::Reconcile(cluster_index)));
+    assert_eq!(started_versions(&hub), ["v2", "v1", "v1"]);
+    hub.max_changing = 0;
+    hub.run_until_settled();
+    assert_eq!((started_versions(&hub), hub.max_changing), (vec!["v2".to_owned(); 3], 1));
 }
 
-/// Two clusters that have v1 and are asked for v2, one at a time, of which everybody has heard.
-fn two_to_begin() -> Hub {
-    let mut hub = Hub::new(2, 1);
-    hub.settle();
-    hub.take(&Step::Ask(1));
-    (0..2).for_each(|place| hub.take(&Step::Install(place)));
-    hub.take(&Step::Hear(100));
-    hub.take(&Step::Plan);
+/// Two clusters that run v1 and are to change to v2 one at a time; all events are delivered and the rollout is planned.
+fn two_clusters_before_upgrade() -> SimulatedHub {
+    let mut hub = SimulatedHub::new(2, 1);
+    hub.run_until_settled();
+    hub.run_step(&Step::RequestVersion(1));
+    (0..2).for_each(|cluster_index| hub.run_step(&Step::Install(cluster_index)));
+    hub.run_step(&Step::DeliverEvents(100));
+    hub.run_step(&Step::Plan);
     hub
 }
 
-fn is_dirty(hub: &mut Hub, task: &AddonTask) -> bool {
+fn is_dirty(hub: &mut SimulatedHub, task: &AddonTask) -> bool {
     hub.cache.take_dirty(User::Lifecycle).keys().any(|dirty| dirty == task)
 }
 
 #[test]
-fn a_write_without_an_answer_keeps_its_place_until_it_is_given_up() {
-    let mut hub = two_to_begin();
+fn write_without_response_counts_as_changing_until_cleared() {
+    let mut hub = two_clusters_before_upgrade();
     let key = AddonKey::new("c0", ADDON);
     hub.cache.set_starting(&key, hub.now);
-    hub.take(&Step::Plan);
-    (0..2).for_each(|place| hub.take(&Step::Visit(place)));
-    assert_eq!(begun(&hub), ["v1", "v1"]);
+    hub.run_step(&Step::Plan);
+    (0..2).for_each(|cluster_index| hub.run_step(&Step::Reconcile(cluster_index)));
+    assert_eq!(started_versions(&hub), ["v1", "v1"]);
     hub.cache.take_dirty(User::Lifecycle);
     hub.cache.clear_starting(&key);
-    assert!(is_dirty(&mut hub, &AddonTask::Plan(ADDON.into())), "it is planned again");
-    hub.take(&Step::Plan);
-    assert!(is_dirty(&mut hub, &AddonTask::Addon(key)), "and is reconciled then");
-    hub.take(&Step::Visit(0));
-    assert_eq!(begun(&hub), ["v2", "v1"]);
-    hub.settle();
-    assert_eq!(begun(&hub), ["v2", "v2"]);
+    assert!(is_dirty(&mut hub, &AddonTask::Plan(ADDON.into())), "the rollout is planned again");
+    hub.run_step(&Step::Plan);
+    assert!(is_dirty(&mut hub, &AddonTask::Addon(key)), "and the add-on is reconciled then");
+    hub.run_step(&Step::Reconcile(0));
+    assert_eq!(started_versions(&hub), ["v2", "v1"]);
+    hub.run_until_settled();
+    assert_eq!(started_versions(&hub), ["v2", "v2"]);
 }
 
 #[test]
-fn a_refusal_is_told_of_what_was_refused_alone() {
-    let mut hub = Hub::new(1, 1);
-    hub.settle();
+fn rejection_applies_only_to_rejected_version() {
+    let mut hub = SimulatedHub::new(1, 1);
+    hub.run_until_settled();
     let key = AddonKey::new("c0", ADDON);
-    hub.cache.set_rejected(&key, Some("work x was refused".to_owned()));
-    assert!(hub.cache.judge(&key, hub.now).unwrap().is_settled(), "what is deployed was taken");
-    hub.take(&Step::Ask(1));
-    hub.take(&Step::Install(0));
-    hub.take(&Step::Hear(100));
-    hub.take(&Step::Plan);
-    hub.take(&Step::Visit(0));
+    hub.cache.set_rejected(&key, Some("work x was rejected".to_owned()));
+    assert!(
+        hub.cache.decide_changes(&key, hub.now).unwrap().is_empty(),
+        "the deployed ManifestWork was accepted"
+    );
+    hub.run_step(&Step::RequestVersion(1));
+    hub.run_step(&Step::Install(0));
+    hub.run_step(&Step::DeliverEvents(100));
+    hub.run_step(&Step::Plan);
+    hub.run_step(&Step::Reconcile(0));
     let status = hub.addons["c0"].status.clone().unwrap();
-    let progressing = status.conditions.iter().find(|said| said.type_ == "Progressing").unwrap();
+    let progressing = status.conditions.iter().find(|condition| condition.type_ == "Progressing").unwrap();
     assert_eq!((progressing.reason.as_str(), status.install_version.as_str()), ("Upgrading", "v2"));
 }
 
 #[test]
-fn who_is_dropped_before_it_is_known_to_be_lost_keeps_its_place() {
-    let mut hub = two_to_begin();
-    hub.take(&Step::Visit(0));
-    assert_eq!(begun(&hub), ["v2", "v1"]);
+fn deselected_changing_cluster_keeps_its_slot_until_addon_is_deleted() {
+    let mut hub = two_clusters_before_upgrade();
+    hub.run_step(&Step::Reconcile(0));
+    assert_eq!(started_versions(&hub), ["v2", "v1"]);
     select(&mut hub.cache, &["c1".to_owned()]);
-    hub.take(&Step::Plan);
-    hub.take(&Step::Visit(1));
-    assert_eq!(begun(&hub), ["v2", "v1"], "why it was dropped is not heard of yet");
-    // It was dropped for another reason, and its add-on is taken away.
+    hub.run_step(&Step::Plan);
+    hub.run_step(&Step::Reconcile(1));
+    assert_eq!(
+        started_versions(&hub),
+        ["v2", "v1"],
+        "the reason for the deselection is not in the cache yet"
+    );
+    // The cluster was not unreachable: its ManagedClusterAddOn is deleted.
     hub.cache.delete_addon(&AddonKey::new("c0", ADDON));
-    hub.take(&Step::Plan);
-    hub.take(&Step::Visit(1));
-    assert_eq!(begun(&hub), ["v2", "v2"]);
+    hub.run_step(&Step::Plan);
+    hub.run_step(&Step::Reconcile(1));
+    assert_eq!(started_versions(&hub), ["v2", "v2"]);
 }

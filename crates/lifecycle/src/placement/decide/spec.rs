@@ -1,7 +1,7 @@
-//! What a Placement asks for, read once and with all its parts understood; or what of it is not.
+//! Parses and validates the spec of a Placement.
 //!
-//! **What is not understood is refused**: a predicate, a toleration or a score that was dropped in silence would choose
-//! other clusters than were meant.
+//! **Unknown values are rejected**: ignoring a predicate, a toleration or a prioritizer would select other clusters than
+//! intended.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ use kube::core::{Selector, SelectorExt as _};
 use serde_json::Value;
 
 use super::score::{Prioritizer, Weights};
-use crate::clusters::members::{Senseless, expressions, selector};
+use crate::clusters::members::{InvalidSelector, parse_expressions, parse_selector};
 
-/// The longest name that can stand in a label, as that of a placement does on its decisions.
+/// The maximum length of a label value; the name of a placement is a label of its decisions.
 const LABEL_LIMIT: usize = 63;
 
-/// Why a Placement makes no sense.
+/// Why a Placement is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Misconfigured {
     #[error("its name has more than {LABEL_LIMIT} characters, and so cannot be in a label of its decisions")]
     LongName,
     #[error("{place}: {problem}")]
-    Selector { place: &'static str, problem: Senseless },
+    Selector { place: &'static str, problem: InvalidSelector },
     #[error("a predicate has a celSelector; expressions are not evaluated")]
     Cel,
     #[error("a toleration without a key needs the operator Exists")]
@@ -50,9 +50,9 @@ pub(super) enum Misconfigured {
     Score(String),
     #[error("the weight {0} is not between -10 and 10")]
     Weight(i32),
-    #[error("Steady has the weight {0}: to prefer those that are not chosen would never come to rest")]
+    #[error("Steady has the weight {0}: preferring clusters that are not selected would never settle")]
     Unsteady(i64),
-    #[error("numberOfClusters is {0}, which is less than none")]
+    #[error("numberOfClusters is {0}, but must be ≥ 0")]
     Count(i32),
     #[error("clustersPerDecisionGroup is {0}: a number above 0 or a percentage from 1% to 100% is needed")]
     GroupSize(String),
@@ -60,40 +60,40 @@ pub(super) enum Misconfigured {
     GroupName,
 }
 
-/// What a Placement asks for.
+/// The parsed spec of a Placement.
 #[derive(Debug)]
-pub(super) struct Terms<'a> {
-    pub(super) wanted: Option<usize>,
-    pub(super) predicates: Vec<Fit>,
+pub(super) struct ParsedSpec<'a> {
+    pub(super) requested: Option<usize>,
+    pub(super) predicates: Vec<ClusterMatcher>,
     pub(super) tolerations: &'a [Toleration],
     pub(super) weights: Weights,
-    pub(super) groups: Vec<(&'a str, Fit)>,
+    pub(super) groups: Vec<(&'a str, ClusterMatcher)>,
     pub(super) group_size: GroupSize,
 }
 
-/// Labels and claims of a cluster, all of which must fit.
+/// A selector for labels and claims; a cluster must match both.
 #[derive(Debug)]
-pub(super) struct Fit {
+pub(super) struct ClusterMatcher {
     labels: Selector,
     claims: Selector,
 }
 
-impl Fit {
+impl ClusterMatcher {
     fn read(
         labels: &LabelSelector,
         claims: &ClaimSelector,
         place: &'static str,
     ) -> Result<Self, Misconfigured> {
-        let told = |problem| Misconfigured::Selector { place, problem };
+        let invalid = |problem| Misconfigured::Selector { place, problem };
         Ok(Self {
-            labels: selector(labels).map_err(told)?,
-            claims: expressions(&claims.match_expressions).map_err(told)?,
+            labels: parse_selector(labels).map_err(invalid)?,
+            claims: parse_expressions(&claims.match_expressions).map_err(invalid)?,
         })
     }
 
-    pub(super) fn fits(&self, cluster: &ManagedCluster) -> bool {
-        static NONE: BTreeMap<String, String> = BTreeMap::new();
-        let labels = cluster.metadata.labels.as_ref().unwrap_or(&NONE);
+    pub(super) fn matches(&self, cluster: &ManagedCluster) -> bool {
+        static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+        let labels = cluster.metadata.labels.as_ref().unwrap_or(&NO_LABELS);
         self.labels.matches(labels) && (self.claims.selects_all() || self.claims.matches(&claims(cluster)))
     }
 }
@@ -142,7 +142,7 @@ impl GroupSize {
     }
 }
 
-impl<'a> Terms<'a> {
+impl<'a> ParsedSpec<'a> {
     pub(super) fn read(placement: &'a Placement) -> Result<Self, Misconfigured> {
         if placement.name_any().len() > LABEL_LIMIT {
             return Err(Misconfigured::LongName);
@@ -155,7 +155,7 @@ impl<'a> Terms<'a> {
         let size = strategy.and_then(|strategy| strategy.clusters_per_decision_group.as_ref());
         let groups = strategy.into_iter().flat_map(|strategy| &strategy.decision_groups);
         Ok(Self {
-            wanted: match spec.number_of_clusters {
+            requested: match spec.number_of_clusters {
                 None => None,
                 Some(number) => Some(usize::try_from(number).map_err(|_| Misconfigured::Count(number))?),
             },
@@ -168,8 +168,11 @@ impl<'a> Terms<'a> {
                         return Err(Misconfigured::GroupName);
                     }
                     let selector = &group.group_cluster_selector;
-                    let fit =
-                        Fit::read(&selector.label_selector, &selector.claim_selector, "a decision group")?;
+                    let fit = ClusterMatcher::read(
+                        &selector.label_selector,
+                        &selector.claim_selector,
+                        "a decision group",
+                    )?;
                     Ok((group.group_name.as_str(), fit))
                 })
                 .collect::<Result<_, _>>()?,
@@ -178,14 +181,14 @@ impl<'a> Terms<'a> {
     }
 }
 
-fn predicates(spec: &PlacementSpec) -> Result<Vec<Fit>, Misconfigured> {
+fn predicates(spec: &PlacementSpec) -> Result<Vec<ClusterMatcher>, Misconfigured> {
     let required = spec.predicates.iter().map(|predicate| &predicate.required_cluster_selector);
     required
         .map(|selector| {
             if selector.cel_selector.as_ref().is_some_and(asks_something) {
                 return Err(Misconfigured::Cel);
             }
-            Fit::read(&selector.label_selector, &selector.claim_selector, "a predicate")
+            ClusterMatcher::read(&selector.label_selector, &selector.claim_selector, "a predicate")
         })
         .collect()
 }

@@ -1,9 +1,9 @@
-//! What makes no sense chooses nothing anew, and what was chosen stays.
+//! Tests that an invalid placement keeps its decisions.
 
 use super::*;
 
 #[test]
-fn what_is_not_understood_is_refused_in_words() {
+fn invalid_spec_is_rejected_with_message() {
     let predicate = |selector: Value| json!({"predicates": [{"requiredClusterSelector": selector}]});
     let expression = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "env", "operator": operator, "values": values}]});
     let toleration = |toleration: Value| json!({"tolerations": [toleration]});
@@ -64,9 +64,9 @@ fn what_is_not_understood_is_refused_in_words() {
         (policy("Exact", built_in("Balance"), 11), "the weight 11 is not between -10 and 10"),
         (
             policy("Additive", built_in("Steady"), -1),
-            "Steady has the weight -1: to prefer those that are not chosen would never come to rest",
+            "Steady has the weight -1: preferring clusters that are not selected would never settle",
         ),
-        (json!({"numberOfClusters": -1}), "numberOfClusters is -1, which is less than none"),
+        (json!({"numberOfClusters": -1}), "numberOfClusters is -1, but must be ≥ 0"),
         (
             size(json!(0)),
             "clustersPerDecisionGroup is 0: a number above 0 or a percentage from 1% to 100% is needed",
@@ -84,42 +84,46 @@ fn what_is_not_understood_is_refused_in_words() {
             "clustersPerDecisionGroup is many: a number above 0 or a percentage from 1% to 100% is needed",
         ),
     ];
-    for (spec, words) in rows {
-        let Answer::Keep(conditions) = Fleet::new(&["a"], spec.clone()).chosen(&["a"]).ask() else {
-            panic!("something was chosen: {spec}")
+    for (spec, problem) in rows {
+        let PlacementResult::Keep(conditions) =
+            Fleet::new(&["a"], spec.clone()).chosen(&["a"]).decide_fleet()
+        else {
+            panic!("clusters were selected: {spec}")
         };
         assert_eq!(
-            said(&conditions, MISCONFIGURED),
-            format!("True Misconfigured: The placement makes no sense: {words}.")
+            describe_condition(&conditions, MISCONFIGURED),
+            format!("True Misconfigured: The placement is invalid: {problem}.")
         );
         assert_eq!(
-            said(&conditions, SATISFIED),
+            describe_condition(&conditions, SATISFIED),
             format!(
-                "False NotAllDecisionsScheduled: The placement makes no sense: {words}. Until it does, what was chosen \
-                 before stays so: 1 cluster."
+                "False NotAllDecisionsScheduled: The placement is invalid: {problem}. Until it is fixed, the previous \
+                 selection stays: 1 cluster."
             )
         );
     }
 }
 
 #[test]
-fn a_name_that_cannot_be_a_label_is_refused() {
+fn name_longer_than_label_is_rejected() {
     let name = |length: usize| {
         Fleet::new(&["a"], json!({}))
             .with(|fleet| fleet.placement["metadata"]["name"] = json!("p".repeat(length)))
     };
-    assert!(matches!(name(64).ask(), Answer::Keep(_)));
-    assert!(matches!(name(63).ask(), Answer::Choose(_)));
+    assert!(matches!(name(64).decide_fleet(), PlacementResult::Keep(_)));
+    assert!(matches!(name(63).decide_fleet(), PlacementResult::Select(_)));
 }
 
 #[test]
-fn a_placement_that_is_not_to_be_scheduled_is_left_alone() {
+fn placement_with_disabled_scheduling_is_ignored() {
     let annotated = |value: &str| {
         Fleet::new(&["a"], json!({})).with(|fleet| {
             fleet.placement["metadata"]["annotations"] =
                 json!({"cluster.open-cluster-management.io/experimental-scheduling-disable": value});
         })
     };
-    assert!(matches!(annotated("true").ask(), Answer::Keep(conditions) if conditions.is_empty()));
+    assert!(
+        matches!(annotated("true").decide_fleet(), PlacementResult::Keep(conditions) if conditions.is_empty())
+    );
     assert_eq!(annotated("false").names(), ["a"]);
 }
