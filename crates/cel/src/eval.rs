@@ -29,7 +29,7 @@ const COPY_FACTOR: u64 = 4;
 pub(crate) struct Evaluation<'a> {
     pub(crate) program: &'a Program,
     pub(crate) functions: &'a Functions,
-    /// What functions of the environment are told of the variables.
+    /// The variables, as the functions of the environment see them.
     pub(crate) inputs: &'a [(&'a str, &'a Json)],
     /// Innermost last. A variable can be a failure, which a later element of a loop may override.
     variables: Vec<(&'a str, Outcome<'a>)>,

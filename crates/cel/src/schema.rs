@@ -1,4 +1,4 @@
-//! The seam to whoever knows the schemas of objects: what expressions have to be told of a value before they see it.
+//! The interface to the schemas of objects: what an expression must know of a value before it is evaluated.
 //! Reading a schema document, defaulting and validation are left to the implementor.
 
 use std::fmt;
