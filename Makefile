@@ -18,7 +18,7 @@ lint: $(CARGO_DENY) ## formatting, retired words, clippy, and the licences and s
 	cargo fmt --check && scripts/retired-words && cargo clippy --workspace --all-targets --all-features -- -D warnings && $(CARGO_DENY) check bans licenses sources
 
 bench: ## the published figures, side by side with real Kubernetes
-	KUBEBUILDER_ASSETS="$$(tests/kube/build)" cargo run --profile dist -- bench apiserver
+	cargo build --profile dist && KUBEBUILDER_ASSETS="$$(tests/kube/build)" cargo run --profile dist -p bellwether-bench -- apiserver
 
 chaos: ## a thousand kills under load
 	BELLWETHER_CRASH_CYCLES=1000 cargo test -p bellwether --test process crash -- --nocapture

@@ -137,7 +137,11 @@ async fn a_pattern_that_others_find_slow_is_quick_here() {
     });
     let started = Instant::now();
     let path = "/apis/hostile.example.com/v1/namespaces/default/widgets";
-    cluster.post(path, &object).await.refused(422, "Invalid").because("FieldValueInvalid", "spec");
+    cluster
+        .post(path, &object)
+        .await
+        .expect_failure(422, "Invalid")
+        .assert_cause("FieldValueInvalid", "spec");
     assert!(started.elapsed() < LONGEST);
 }
 
@@ -219,7 +223,7 @@ async fn a_key_that_leads_to_everything_is_refused() {
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let call = Call::new(http::Method::POST, path).header("impersonate-user", "nobody");
     let answer = cluster.send(call.body("application/json", body)).await;
-    answer.refused(400, "BadRequest").says("more than 4096 bytes");
+    answer.expect_failure(400, "BadRequest").assert_message("more than 4096 bytes");
     assert!(started.elapsed() < LONGEST, "{:?}", started.elapsed());
 }
 
@@ -240,7 +244,7 @@ async fn a_role_of_a_billion_combinations_is_refused_to_those_who_do_not_have_th
     let started = Instant::now();
     let call = Call::post(format!("{group}/roles"), &role);
     let answer = cluster.send(call.clone().header("impersonate-user", "chief")).await;
-    answer.refused(403, "Forbidden").says("combinations");
+    answer.expect_failure(403, "Forbidden").assert_message("combinations");
     // Whoever has everything has these as well.
     cluster.send(call).await.expect(201);
     assert!(started.elapsed() < LONGEST, "{:?}", started.elapsed());
@@ -277,7 +281,7 @@ async fn no_definition_takes_the_place_of_a_built_in_kind() {
         })
         .await;
         assert_eq!(refused["status"], "False", "{refused}");
-        cluster.get(format!("/apis/{group}/v9/{plural}")).await.refused(404, "NotFound");
+        cluster.get(format!("/apis/{group}/v9/{plural}")).await.expect_failure(404, "NotFound");
         cluster.delete(&path).await.expect(200);
         bellwether_testkit::eventually("the definition is gone", || async {
             (cluster.get(&path).await.status == 404).then_some(())

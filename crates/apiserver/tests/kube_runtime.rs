@@ -8,13 +8,13 @@ const SPOKE: &str = "spoke-1";
 
 async fn in_process(cluster: &str) -> Cluster {
     let server = embedded::builder().clusters([SPOKE]).start().await.unwrap();
-    embedded::of(&server, cluster)
+    embedded::logical_cluster(&server, cluster)
 }
 
 async fn over_tls(cluster: &str) -> Cluster {
     let server = embedded::builder().clusters([SPOKE]).start().await.unwrap();
     let url = embedded::serve(&server).await;
-    embedded::tls_client_of(&server, &url, cluster).await
+    embedded::logical_cluster_over_tls(&server, &url, cluster).await
 }
 
 /// Runs each scenario in all four places.
@@ -62,7 +62,7 @@ mod scenarios {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use bellwether_testkit::{Cluster, PATIENCE, eventually};
+    use bellwether_testkit::{Cluster, WAIT_TIMEOUT, eventually};
     use futures::{Stream, StreamExt as _, TryStreamExt as _};
     use k8s_openapi::api::core::v1::ConfigMap;
     use k8s_openapi::api::events::v1::Event;
@@ -91,7 +91,8 @@ mod scenarios {
     }
 
     async fn next<T, E: std::fmt::Debug>(stream: &mut (impl Stream<Item = Result<T, E>> + Unpin)) -> T {
-        let item = tokio::time::timeout(PATIENCE, stream.next()).await.expect("something happens in time");
+        let item =
+            tokio::time::timeout(WAIT_TIMEOUT, stream.next()).await.expect("something happens in time");
         item.expect("the stream goes on").unwrap()
     }
 
@@ -156,7 +157,7 @@ mod scenarios {
         let (store, writer) = reflector::store();
         let stream = reflector(writer, watcher(api.clone(), watcher::Config::default())).applied_objects();
         let running = tokio::spawn(stream.for_each(async |_| {}));
-        tokio::time::timeout(PATIENCE, store.wait_until_ready()).await.unwrap().unwrap();
+        tokio::time::timeout(WAIT_TIMEOUT, store.wait_until_ready()).await.unwrap().unwrap();
         assert_eq!(store.state().len(), 2);
         api.delete("a", &DeleteParams::default()).await.unwrap();
         eventually("the reflector forgets it", || async { (store.state().len() == 1).then_some(()) }).await;
@@ -251,7 +252,7 @@ mod scenarios {
             async move { await_condition(api, "a", conditions::is_deleted(&uid)).await }
         });
         api.delete("a", &DeleteParams::default()).await.unwrap();
-        tokio::time::timeout(PATIENCE, gone).await.unwrap().unwrap().unwrap();
+        tokio::time::timeout(WAIT_TIMEOUT, gone).await.unwrap().unwrap().unwrap();
         let pages: Vec<_> = watcher(api, watcher::Config::default()).take(3).try_collect().await.unwrap();
         assert_eq!(pages.len(), 3, "init, the certificate, done");
     }

@@ -39,7 +39,7 @@ async fn events_are_gone_after_an_hour() {
     tokio::time::sleep(MINUTE * 59).await;
     cluster.get(format!("{events}/e")).await.expect(200);
     tokio::time::sleep(MINUTE * 3).await;
-    cluster.get(format!("{events}/e")).await.refused(404, "NotFound");
+    cluster.get(format!("{events}/e")).await.expect_failure(404, "NotFound");
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +59,7 @@ async fn an_event_that_is_seen_again_stays_an_hour_longer() {
     tokio::time::sleep(MINUTE * 50).await;
     cluster.get(format!("{events}/e")).await.expect(200);
     tokio::time::sleep(MINUTE * 12).await;
-    cluster.get(format!("{events}/e")).await.refused(404, "NotFound");
+    cluster.get(format!("{events}/e")).await.expect_failure(404, "NotFound");
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn history_expires_after_five_to_eight_minutes() {
         round += 1;
         let answer = cluster.get(&next).await;
         if answer.status == 410 {
-            answer.refused(410, "Expired");
+            answer.expect_failure(410, "Expired");
             break;
         }
         answer.expect(200);
@@ -163,7 +163,7 @@ async fn a_revision_of_the_future_is_waited_for_three_seconds() {
     assert!(revision(&list.expect(200)) >= next);
     assert_eq!(began.elapsed().as_secs(), 2);
     let began = Instant::now();
-    cluster.get(format!("{maps}?resourceVersion=99999999")).await.refused(504, "Timeout");
+    cluster.get(format!("{maps}?resourceVersion=99999999")).await.expect_failure(504, "Timeout");
     assert_eq!(began.elapsed().as_secs(), 3);
 }
 
@@ -192,7 +192,7 @@ async fn a_list_that_nobody_reads_to_its_end_becomes_too_old_also_where_nothing_
     tokio::time::sleep(MINUTE * 3).await;
     let expired = cluster.get(&rest).await;
     let token = expired.json()["metadata"]["continue"].as_str().unwrap().to_owned();
-    expired.refused(410, "Expired");
+    expired.expect_failure(410, "Expired");
     // The rest of it as it is by now, which need not fit what was read before.
     let second = cluster.get(format!("{maps}?limit=1&continue={token}")).await.expect(200);
     assert_eq!(second["items"][0]["metadata"]["name"], "b");

@@ -7,10 +7,10 @@ use bellwether_testkit::{Call, Flavour, embedded};
 async fn strangers_get_401_except_for_health() {
     let server = embedded::builder().start().await.unwrap();
     let url = embedded::serve(&server).await;
-    let stranger = embedded::tls_client_of(&server, &url, HUB).await.stranger();
+    let stranger = embedded::logical_cluster_over_tls(&server, &url, HUB).await.anonymous();
     for path in ["/api", "/api/v1/namespaces", "/version", "/nowhere", "/clusters/hub/api/v1/namespaces"] {
         let answer = stranger.send(Call::get(path)).await;
-        answer.refused(401, "Unauthorized").says("Unauthorized");
+        answer.expect_failure(401, "Unauthorized").assert_message("Unauthorized");
     }
     for path in ["/healthz", "/livez", "/readyz"] {
         assert_eq!(stranger.get(path).await.text(), "ok", "{path}");
@@ -37,14 +37,14 @@ async fn a_hundred_requests_share_a_connection() {
 async fn a_stop_ends_watches_and_refuses_new_requests() {
     let server = embedded::builder().start().await.unwrap();
     let url = embedded::serve(&server).await;
-    let cluster = embedded::tls_client_of(&server, &url, HUB).await;
+    let cluster = embedded::logical_cluster_over_tls(&server, &url, HUB).await;
     let mut watch = cluster.watch("/api/v1/namespaces?watch=1&resourceVersion=0").await;
     watch.event().await;
     server.stop().await;
     while watch.next().await.is_some() {}
-    let inside = embedded::of(&server, HUB);
+    let inside = embedded::logical_cluster(&server, HUB);
     let answer = inside.get("/api/v1/namespaces").await;
-    answer.refused(503, "ServiceUnavailable");
+    answer.expect_failure(503, "ServiceUnavailable");
     assert_eq!(answer.header("retry-after"), "1");
     assert_eq!(inside.get("/readyz").await.status, 500);
 }
@@ -53,13 +53,13 @@ async fn a_stop_ends_watches_and_refuses_new_requests() {
 async fn logical_clusters_are_apart() {
     let server = embedded::builder().clusters(["spoke-1", "spoke-2"]).start().await.unwrap();
     let url = embedded::serve(&server).await;
-    let one = embedded::tls_client_of(&server, &url, "spoke-1").await;
-    let two = embedded::tls_client_of(&server, &url, "spoke-2").await;
+    let one = embedded::logical_cluster_over_tls(&server, &url, "spoke-1").await;
+    let two = embedded::logical_cluster_over_tls(&server, &url, "spoke-2").await;
     let namespace = one.namespace().await;
     one.get(format!("/api/v1/namespaces/{namespace}")).await.expect(200);
-    two.get(format!("/api/v1/namespaces/{namespace}")).await.refused(404, "NotFound");
-    let hub = embedded::tls_client_of(&server, &url, HUB).await;
-    hub.get(format!("/api/v1/namespaces/{namespace}")).await.refused(404, "NotFound");
+    two.get(format!("/api/v1/namespaces/{namespace}")).await.expect_failure(404, "NotFound");
+    let hub = embedded::logical_cluster_over_tls(&server, &url, HUB).await;
+    hub.get(format!("/api/v1/namespaces/{namespace}")).await.expect_failure(404, "NotFound");
     hub.get(format!("/clusters/spoke-1/api/v1/namespaces/{namespace}")).await.expect(200);
-    hub.get("/clusters/nobody/api/v1/namespaces").await.refused(404, "NotFound");
+    hub.get("/clusters/nobody/api/v1/namespaces").await.expect_failure(404, "NotFound");
 }

@@ -1,4 +1,4 @@
-//! `bellwether run agent`: the controllers of one cluster of real Kubernetes, and those that serve its hub.
+//! `bellwether run agent`: runs the controllers of one cluster, and those of a spoke for its hub.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,41 +13,49 @@ use crate::controllers::{HeartbeatArgs, Selection};
 use crate::role::Role;
 use crate::target::Target;
 
-/// How the agent is called in the records that it leaves on its cluster.
+/// The agent's ID in the AppliedManifestWorks on its cluster.
 const AGENT_ID: &str = "bellwether";
-/// What a cluster is called that nobody has named.
-const UNNAMED: &str = "local";
+/// The name of the cluster in logs and metrics without --cluster-name.
+const DEFAULT_CLUSTER_NAME: &str = "local";
 
-/// Run the controllers of a cluster; with --hub-kubeconfig, also those that make it a spoke of a hub.
+/// Run the controllers of a cluster, and with --hub-kubeconfig also those that make it a spoke of a hub
 ///
-/// On its own, a cluster has the Addon controller and the heartbeat checker. As a spoke it also gets what the hub's
-/// ManifestWorks ask for, says on the hub that it is alive, and which of its add-ons beat. The hub knows it by a
-/// ManagedCluster of the name that --cluster-name gives, and lets it in by the roles in deploy/hub/spoke-agent.yaml.
+/// Without a hub it runs the Addon controller and the heartbeat checker. For a hub it also applies the ManifestWorks of the
+/// cluster, renews the cluster's Lease, and copies heartbeat status. The hub needs a ManagedCluster with the name that
+/// --cluster-name gives, and the permissions in deploy/hub/spoke-agent.yaml.
 ///
-/// The cluster needs our definitions: `bellwether crds --install`. Of several copies one acts and the others stand by,
-/// by a Lease in the namespace of the context (in a pod: its own namespace).
+/// The cluster needs the CRDs: `bellwether crds --install`. If several replicas run, one is the leader and the others are
+/// standbys. Their Lease is in the namespace of the kubeconfig context, or of the pod.
+///
+/// Controllers of every cluster:
+///   addon-controller    creates the namespaces and the AddonInstance of each Addon
+///   heartbeat-checker   detects add-ons that stop sending heartbeats
+/// Controllers for a hub:
+///   work-agent          applies the objects of ManifestWorks
+///   cluster-lease       renews the Lease by which the hub knows that the cluster is reachable
+///   heartbeat-mirror    copies the heartbeat status of add-ons to the hub
 ///
 ///   bellwether run agent --context spoke-1
 ///   bellwether run agent --hub-kubeconfig hub.kubeconfig --cluster-name spoke-1
 ///   bellwether run agent --controllers heartbeat-checker --timeout-multiplier 5
+///
+/// Exit codes: 0 stopped by a signal; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     target: TargetArgs,
 
-    /// The kubeconfig by which the agent uses its hub. Without it there is no hub.
+    /// The kubeconfig of the hub. Default: the cluster has no hub.
     #[arg(long, value_name = "FILE", requires = "cluster_name")]
     hub_kubeconfig: Option<PathBuf>,
 
-    /// The name of the cluster: of its ManagedCluster on the hub, and in logs and metrics. Without it: local.
+    /// The name of the cluster in logs and metrics, and of its ManagedCluster on the hub. Default: local.
     #[arg(long, value_name = "NAME")]
     cluster_name: Option<ClusterName>,
 
-    /// Which controllers run: all but some (-addon-controller), or some alone (heartbeat-checker). There are
-    /// addon-controller, which provides what Addons ask for, and heartbeat-checker, which notices add-ons that fall
-    /// silent; and for a hub work-agent, which brings the objects of ManifestWorks, cluster-lease, which says that the
-    /// cluster is alive, and heartbeat-mirror, which says which of its add-ons beat.
+    /// The controllers to run: NAME,… or +NAME,… runs only these, -NAME,… runs all but these. Default:
+    /// all.
     #[arg(
         long,
         value_name = "[+|-]NAME,…",
@@ -61,18 +69,17 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     heartbeats: HeartbeatArgs,
 
-    /// Where plain HTTP listens: /healthz, /readyz and /metrics. Port 0 picks a free port.
+    /// The address for plain HTTP: /healthz, /readyz and /metrics. Port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8001")]
     listen: SocketAddr,
 
-    /// Whether copies of the agent agree on one that acts. Switch it off where there is only one.
+    /// Elect a leader among replicas. Set it to false if there is only one replica.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     leader_election: bool,
 }
 
 pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<()> {
-    // Nothing here computes for long. Where a thousand small events a second come in, handing each from thread to thread
-    // would cost more than the work.
+    // One thread: with a thousand small events a second, passing each between threads costs more than handling it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(serve(arguments));
     runtime.shutdown_timeout(Duration::from_millis(200));
@@ -84,11 +91,11 @@ async fn serve(arguments: &AgentArgs) -> anyhow::Result<()> {
         name: "agent",
         listen: arguments.listen,
         leader_election: arguments.leader_election,
-        cluster: arguments.cluster_name.as_ref().map_or(UNNAMED, ClusterName::as_str),
+        cluster: arguments.cluster_name.as_ref().map_or(DEFAULT_CLUSTER_NAME, ClusterName::as_str),
     };
     let target = Target::find(&arguments.target).await?;
     let agent = match (&arguments.hub_kubeconfig, &arguments.cluster_name) {
-        (Some(hub), Some(cluster)) => Some(known_to(hub.clone(), cluster.clone()).await?),
+        (Some(hub), Some(cluster)) => Some(connect_to_hub(hub.clone(), cluster.clone()).await?),
         _ => None,
     };
     role.serve::<AddonInstance>(target, |context| {
@@ -101,8 +108,8 @@ async fn serve(arguments: &AgentArgs) -> anyhow::Result<()> {
     .await
 }
 
-/// The cluster as a hub knows it.
-async fn known_to(kubeconfig: PathBuf, cluster: ClusterName) -> anyhow::Result<Agent> {
+/// The agent of the cluster, connected to its hub.
+async fn connect_to_hub(kubeconfig: PathBuf, cluster: ClusterName) -> anyhow::Result<Agent> {
     let hub = Target::find(&TargetArgs { kubeconfig: Some(kubeconfig), context: None }).await?;
     Ok(Agent { hub_hash: HubHash::of(hub.address()), hub: hub.client, cluster, agent_id: AGENT_ID.into() })
 }

@@ -1,4 +1,4 @@
-//! What a person types. Help texts live here; what the commands do does not.
+//! The command line: commands, options and their help texts. The commands themselves are in other modules.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,17 +9,22 @@ use jiff::SignedDuration;
 
 use crate::controllers::{HeartbeatArgs, Selection};
 
-/// The status and rollout plane for fleets of Kubernetes clusters.
+/// The status and rollout plane for fleets of Kubernetes clusters
 ///
-/// Start everything on this machine with `bellwether up`, then use kubectl:
+/// `bellwether up` starts everything on this machine: a hub, three spokes, their controllers, and the fleet API.
 ///
 ///   bellwether up
 ///   export KUBECONFIG=.bellwether/kubeconfig
 ///   kubectl get namespaces
+///   bellwether addon status
+///
+/// On real Kubernetes, run each role separately: `bellwether run --help`.
+///
+/// Exit codes: 0 done; 1 error; 2 invalid arguments; 3 not finished in time; 4 rejected, or failures stopped a rollout. The help of a command describes its own.
 #[derive(Debug, Parser)]
 #[command(name = "bellwether", version, verbatim_doc_comment)]
 pub(crate) struct Cli {
-    /// How log lines on stderr look. What is logged is set by RUST_LOG, for example RUST_LOG=debug.
+    /// The format of log lines on stderr. RUST_LOG sets the level, for example RUST_LOG=debug.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
 
@@ -33,25 +38,26 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-// A variant without words has those of its arguments, also the long ones.
+// A variant without a doc comment has the help text of its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Up(UpArgs),
     Crds(CrdsArgs),
-    /// Add-ons of the fleet: how they are, how far a rollout is, and upgrades, rollbacks and pauses.
+    /// Show the status of add-ons and rollouts, and upgrade, roll back, pause or resume an add-on
     #[command(subcommand)]
     Addon(crate::addon::arguments::Action),
-    /// Send heartbeats for an add-on, or watch which add-ons are alive.
+    /// Send heartbeats for an add-on, or watch which add-ons are alive
     #[command(subcommand)]
     Heartbeat(crate::heartbeat::arguments::Action),
     Cluster(crate::fleet::arguments::ClusterArgs),
     Nodepool(crate::fleet::arguments::NodepoolArgs),
-    /// Measure on this machine what our published figures claim.
-    Bench {
-        #[command(subcommand)]
-        subject: Subject,
-    },
-    /// Run one role, for production.
+    /// Run one component, for production
+    ///
+    /// A role runs until Ctrl-C or SIGTERM. A second signal stops it at once.
+    ///
+    ///   bellwether run hub --context hub
+    ///   bellwether run agent --hub-kubeconfig hub.kubeconfig --cluster-name spoke-1
+    #[command(verbatim_doc_comment)]
     Run {
         #[command(subcommand)]
         role: Role,
@@ -59,65 +65,64 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Subject {
-    /// The embedded Kubernetes API server, beside the real kube-apiserver and etcd where those are at hand.
-    Apiserver(BenchArgs),
-    Heartbeat(crate::bench::heartbeat::HeartbeatArgs),
-    Fleet(crate::bench::fleet::FleetArgs),
-    Lifecycle(crate::bench::lifecycle::LifecycleArgs),
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum Role {
-    /// The embedded Kubernetes API server alone.
     Apiserver(ApiserverArgs),
     Hub(crate::hub::HubArgs),
     Agent(crate::agent::AgentArgs),
     FleetApi(crate::fleet_api::FleetApiArgs),
 }
 
-/// Run everything on this machine: a Kubernetes API for a hub and its spokes, their controllers, and the fleet API, with
-/// data on local disk.
+/// Run everything on this machine: the Kubernetes API of a hub and its spokes, their controllers, and the fleet API
 ///
-/// The first start makes a CA, certificates and a kubeconfig with the contexts `hub`, `spoke-1`, … in the data
-/// directory. Every later start continues with the data that is there. Ctrl-C or SIGTERM stops cleanly.
+/// The first start creates a CA, certificates and a kubeconfig with the contexts `hub`, `spoke-1`, … in the data
+/// directory. Later starts continue with the data in it. Ctrl-C or SIGTERM stops all of it cleanly.
+///
+///   bellwether up
+///   bellwether up --spokes 10 --data-dir /var/lib/bellwether
+///   bellwether up --no-demo --listen 127.0.0.1:0 --http 127.0.0.1:0
+///
+/// Exit codes: 0 stopped by a signal; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct UpArgs {
-    /// Where everything is kept: objects, certificates, kubeconfig.
+    /// The directory for all data: objects, certificates, kubeconfigs, and the database of the fleet API.
     #[arg(long, value_name = "DIR", default_value = ".bellwether")]
     pub(crate) data_dir: PathBuf,
 
-    /// Where the Kubernetes API listens, over TLS. Port 0 picks a free port.
+    /// The address of the Kubernetes API, over TLS. Port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6440")]
     pub(crate) listen: SocketAddr,
 
-    /// Where plain HTTP listens: the fleet API at /api/hyperfleet/v1, /healthz, /readyz and /metrics. Port 0 picks a free
-    /// port.
+    /// The address for plain HTTP: the fleet API at /api/hyperfleet/v1, /healthz, /readyz and /metrics. Port 0 selects a
+    /// free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
     pub(crate) http: SocketAddr,
 
-    /// How many spokes to serve, named spoke-1, spoke-2, …. A spoke that is no longer counted keeps its data.
+    /// The number of spokes to serve, from 0 to 1000; they are named spoke-1, spoke-2, …. If a later start serves fewer,
+    /// the others keep their data.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) spokes: u16,
 
-    /// Simulate what clusters would do that have nodes: the default. Deployments, StatefulSets and DaemonSets become
-    /// available and Jobs complete, though no pod ever runs. The annotation bellwether.io/simulate on an object or on
-    /// its pod template changes its lot: fail, never, or delay=5s. The spokes are registered as clusters of the fleet,
-    /// and have an add-on, helloworld, in two versions: see `bellwether addon status`.
+    /// Simulate workloads and install a sample add-on. This is the default.
+    ///
+    /// Deployments, StatefulSets and DaemonSets become available and Jobs complete, although no pod runs. The annotation
+    /// bellwether.io/simulate on a workload or its pod template changes that: fail, never, or delay=5s. The spokes are
+    /// registered in the fleet API, and the add-on helloworld is installed in two versions: see `bellwether addon status`.
     #[arg(long, overrides_with = "no_demo")]
     pub(crate) demo: bool,
 
-    /// Leave out the simulation: the status of a workload is what its clients write, and the fleet is empty at first and
-    /// has no add-on. The spokes are joined to the hub all the same.
+    /// Do not simulate workloads, do not install the sample add-on, and do not register the spokes in the fleet API. The
+    /// spokes still join the hub.
     #[arg(long)]
     pub(crate) no_demo: bool,
 
-    /// How long a simulated rollout takes, such as 500ms, 5s or 1m.
+    /// How long the rollout of a simulated workload takes, such as 500ms, 5s or 1m.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) simulate_delay: Duration,
 
-    /// Which controllers run: all but some (-addon-controller), or some alone (heartbeat-checker). There are those of a
-    /// hub and those of an agent; `bellwether run hub --help` and `bellwether run agent --help` say what each is for.
+    /// The controllers to run: NAME,… or +NAME,… runs only these, -NAME,… runs all but these. Default:
+    /// all. `bellwether run hub --help`
+    /// and `bellwether run agent --help` list them.
     #[arg(
         long,
         value_name = "[+|-]NAME,…",
@@ -135,41 +140,41 @@ pub(crate) struct UpArgs {
     pub(crate) fleet: crate::fleet_api::CommonArgs,
 }
 
-/// Which cluster a command talks to.
+/// The cluster that a command uses.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// The kubeconfig that names the cluster. Without it: KUBECONFIG, then ./.bellwether/kubeconfig, then
-    /// ~/.kube/config, then the ServiceAccount of the pod that this runs in.
+    /// The kubeconfig of the cluster; for add-ons and for `run hub`, of the hub. Default: the first of $KUBECONFIG (if set), ./.bellwether/kubeconfig,
+    /// ~/.kube/config, and the ServiceAccount of the pod.
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
-    /// The context of the kubeconfig to use. Without it: the current one.
+    /// The context of the kubeconfig. Default: the current context.
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 }
 
-/// Print the definitions (CRDs) of Bellwether's own kinds as YAML, or install them in a cluster
+/// Print the CRDs of Bellwether as YAML, or install them in a cluster
 ///
-/// Installing writes only what differs, and waits until the cluster serves the kinds. Definitions that Bellwether
-/// installs have the label app.kubernetes.io/managed-by=bellwether; one without it belongs to somebody else and is
-/// not replaced, unless with --adopt.
+/// --install writes only the CRDs that differ, and waits until the cluster serves them. Installed CRDs have the label
+/// app.kubernetes.io/managed-by=bellwether. If one of the CRDs exists without this label, another tool installed it:
+/// the command then installs no CRD, unless --adopt is given.
 ///
 ///   bellwether crds > crds.yaml
 ///   bellwether crds --install --context spoke-1
 ///
-/// Exit codes: 0 done, 1 error, 2 usage, 3 not established in time, 4 refused.
+/// Exit codes: 0 done; 1 error; 2 invalid arguments; 3 not established in time; 4 rejected, because of a CRD without the label.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CrdsArgs {
-    /// Install the definitions instead of printing them.
+    /// Install the CRDs instead of printing them.
     #[arg(long)]
     pub(crate) install: bool,
 
-    /// Also replace definitions that somebody else installed, and keep them from now on.
+    /// Also replace CRDs that another tool installed, and label them as managed by Bellwether.
     #[arg(long, requires = "install")]
     pub(crate) adopt: bool,
 
-    /// How long installing may take, such as 30s or 2m.
+    /// The time limit of --install, such as 30s or 2m.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) timeout: Duration,
 
@@ -177,72 +182,46 @@ pub(crate) struct CrdsArgs {
     pub(crate) target: TargetArgs,
 }
 
-/// The longest wait that can be asked for.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest duration that an option accepts.
+const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// `500ms`, `5s`, `1m30s`
+/// Parses a duration such as `500ms`, `5s` or `1m30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<SignedDuration> = text.parse().ok();
     parsed
         .and_then(|duration| Duration::try_from(duration).ok())
-        .filter(|duration| *duration <= LONGEST)
+        .filter(|duration| *duration <= MAX_DURATION)
         .ok_or_else(|| {
             "a duration is a number with a unit, such as 500ms, 5s or 1m30s, and at most 24h".into()
         })
 }
 
-/// Run the embedded Kubernetes API server alone.
+/// Run the embedded Kubernetes API server, without controllers
+///
+/// The first start creates a CA, certificates and a kubeconfig in the data directory. Later starts continue with the data
+/// in it.
+///
+///   bellwether run apiserver
+///   bellwether run apiserver --listen 127.0.0.1:0 --logical-clusters spoke-1,spoke-2
+///
+/// Exit codes: 0 stopped by a signal; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct ApiserverArgs {
-    /// Where everything is kept: objects, certificates, kubeconfig.
+    /// The directory for all data: objects, certificates, kubeconfig.
     #[arg(long, value_name = "DIR", default_value = ".bellwether")]
     pub(crate) data_dir: PathBuf,
 
-    /// Where the Kubernetes API listens, over TLS. Port 0 picks a free port.
+    /// The address of the Kubernetes API, over TLS. Port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6440")]
     pub(crate) listen: SocketAddr,
 
-    /// The logical clusters to serve beside `hub`, at /clusters/NAME.
+    /// The logical clusters to serve at /clusters/NAME, in addition to `hub`. Default: none.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) logical_clusters: Vec<String>,
 }
 
-/// Measure the embedded Kubernetes API server, beside the real one.
-///
-/// Every round starts a fresh server on a temporary directory, on loopback, and drives it with the same load over
-/// TLS: starting, filling it with ConfigMaps of 1 KB, listing, creating, patching, getting, and watching. Where
-/// kube-apiserver and etcd are at hand, each round measures them right after. The table shows the median of the
-/// rounds.
-///
-/// Figures mean something when nothing else runs on the machine and this binary is a release build.
-///
-///   bellwether bench apiserver --quick
-///   KUBEBUILDER_ASSETS=DIR bellwether bench apiserver --rounds 5
-///   bellwether bench apiserver -o json > figures.json
-#[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
-pub(crate) struct BenchArgs {
-    /// The directory with the programs kube-apiserver and etcd to compare with. Without it only we are measured.
-    #[arg(long, value_name = "DIR", env = "KUBEBUILDER_ASSETS")]
-    pub(crate) assets: Option<PathBuf>,
-
-    /// How many rounds to take the median of.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
-    pub(crate) rounds: u16,
-
-    /// How many seconds each load lasts.
-    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=60))]
-    pub(crate) seconds: u16,
-
-    /// One short round with few objects: shows that everything works, and no more.
-    #[arg(long, conflicts_with_all = ["rounds", "seconds"])]
-    pub(crate) quick: bool,
-
-    /// How to print the figures.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Output::Table)]
-    pub(crate) output: Output,
-}
-
+/// The output formats of commands that have no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     Table,

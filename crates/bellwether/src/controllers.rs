@@ -1,4 +1,4 @@
-//! The controllers by name: where each of them runs, which of them are chosen, and how they are started.
+//! The controllers by name: on which clusters each of them runs, which ones --controllers selects, and how they are started.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -28,12 +28,12 @@ pub(crate) enum Controller {
     AddonLifecycle,
 }
 
-/// Those that run on every cluster, the hub of `up` too.
+/// The controllers of every cluster, including the hub of `up`.
 pub(crate) const EVERYWHERE: &[Controller] = &[Controller::Addon, Controller::HeartbeatChecker];
-/// Those that run on a cluster for its hub.
+/// The controllers that a spoke runs for its hub.
 pub(crate) const FOR_THE_HUB: &[Controller] =
     &[Controller::Work, Controller::ClusterLease, Controller::HeartbeatMirror];
-/// Those that run on a hub.
+/// The controllers of a hub.
 pub(crate) const ON_THE_HUB: &[Controller] = &[
     Controller::Cluster,
     Controller::ClusterSet,
@@ -44,7 +44,7 @@ pub(crate) const ON_THE_HUB: &[Controller] = &[
 ];
 
 impl Controller {
-    /// Its name in flags, logs and metrics, and as an identity.
+    /// The name in flags, logs and metrics, and of the controller's identity.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Addon => AddonReconciler::NAME,
@@ -62,52 +62,52 @@ impl Controller {
     }
 }
 
-/// Some of the controllers.
+/// The controllers that --controllers selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selection(BTreeSet<Controller>);
 
 impl Selection {
-    /// Of those of `up`.
+    /// Parses --controllers of `up`.
     pub(crate) fn of_all(text: &str) -> Result<Self, String> {
         Self::parse(text, &[EVERYWHERE, FOR_THE_HUB, ON_THE_HUB].concat())
     }
 
-    /// Of those of an agent.
+    /// Parses --controllers of `run agent`.
     pub(crate) fn of_agent(text: &str) -> Result<Self, String> {
         Self::parse(text, &[EVERYWHERE, FOR_THE_HUB].concat())
     }
 
-    /// Of those of a hub.
+    /// Parses --controllers of `run hub`.
     pub(crate) fn of_hub(text: &str) -> Result<Self, String> {
         Self::parse(text, ON_THE_HUB)
     }
 
-    /// `-a` leaves one out of all, `+a` keeps it in; `a,b` are these alone.
+    /// `a,b` selects only these controllers; `-a` selects all but one, and `+a` is the default.
     fn parse(text: &str, all: &[Controller]) -> Result<Self, String> {
-        let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
-        let alone = words.iter().any(|word| !word.starts_with(['+', '-']));
-        let mut chosen = if alone { BTreeSet::new() } else { all.iter().copied().collect() };
-        for word in words {
-            let (keep, name) = match word.strip_prefix('-') {
+        let items: Vec<&str> = text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect();
+        let only_listed = items.iter().any(|item| !item.starts_with(['+', '-']));
+        let mut selected = if only_listed { BTreeSet::new() } else { all.iter().copied().collect() };
+        for item in items {
+            let (keep, name) = match item.strip_prefix('-') {
                 Some(name) => (false, name),
-                None => (true, word.strip_prefix('+').unwrap_or(word)),
+                None => (true, item.strip_prefix('+').unwrap_or(item)),
             };
             let known = all.iter().find(|controller| controller.name() == name);
             let controller = known.ok_or_else(|| {
                 let names: Vec<&str> = all.iter().map(|controller| controller.name()).collect();
-                format!("there is no controller {name:?} here; there are: {}", names.join(", "))
+                format!("there is no controller {name:?}; this command runs: {}", names.join(", "))
             })?;
             if keep {
-                chosen.insert(*controller);
+                selected.insert(*controller);
             } else {
-                chosen.remove(controller);
+                selected.remove(controller);
             }
         }
-        Ok(Self(chosen))
+        Ok(Self(selected))
     }
 
-    /// Starts the chosen of [`EVERYWHERE`] on a cluster, each as itself, until the shutdown of the context that it is
-    /// given.
+    /// Starts the selected controllers of [`EVERYWHERE`] on a cluster. Each runs with the context that `context_of` returns for
+    /// it, until the shutdown of that context.
     pub(crate) fn start_everywhere(
         &self,
         heartbeats: &HeartbeatArgs,
@@ -132,7 +132,7 @@ impl Selection {
         }
     }
 
-    /// Starts the chosen of [`FOR_THE_HUB`] on a cluster.
+    /// Starts the selected controllers of [`FOR_THE_HUB`] on a cluster.
     pub(crate) fn start_for_the_hub(&self, agent: &Agent, context_of: impl Fn(Controller) -> Context) {
         for controller in &self.0 {
             let context = || context_of(*controller);
@@ -146,12 +146,12 @@ impl Selection {
         }
     }
 
-    /// Starts the chosen of [`ON_THE_HUB`].
+    /// Starts the selected controllers of [`ON_THE_HUB`].
     pub(crate) fn start_on_the_hub(&self, context_of: impl Fn(Controller) -> Context) {
-        // With both there is one cache of the hub.
-        let together =
+        // If both run, they share one hub cache.
+        let shares_cache =
             [Controller::AddonInstall, Controller::AddonLifecycle].iter().all(|one| self.0.contains(one));
-        if together {
+        if shares_cache {
             let install = context_of(Controller::AddonInstall);
             let lifecycle = context_of(Controller::AddonLifecycle);
             spawn(lifecycle, |lifecycle| run_addon_controllers(install, lifecycle));
@@ -167,8 +167,8 @@ impl Selection {
                     spawn(context(), |context| run(ClusterSetBindings::new(&context), context));
                 }
                 Controller::Placement => spawn(context(), |context| run(Placements::new(&context), context)),
-                Controller::AddonInstall if !together => spawn(context(), install::run),
-                Controller::AddonLifecycle if !together => spawn(context(), addon::run),
+                Controller::AddonInstall if !shares_cache => spawn(context(), install::run),
+                Controller::AddonLifecycle if !shares_cache => spawn(context(), addon::run),
                 _ => {}
             }
         }
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selection_is_all_but_some_or_some_alone() {
+    fn selection_is_all_but_some_or_only_some() {
         use Controller::{Addon, ClusterLease, HeartbeatChecker, HeartbeatMirror, Work};
         let rows: [(&str, &[Controller]); 6] = [
             ("", &[Addon, HeartbeatChecker, Work, ClusterLease, HeartbeatMirror]),
@@ -238,11 +238,11 @@ mod tests {
         for (text, wanted) in rows {
             assert_eq!(Selection::of_agent(text), Ok(Selection(wanted.iter().copied().collect())), "{text}");
         }
-        let refused = Selection::of_agent("-placement-controller");
+        let unknown = Selection::of_agent("-placement-controller");
         let names = "addon-controller, heartbeat-checker, work-agent, cluster-lease, heartbeat-mirror";
         assert_eq!(
-            refused,
-            Err(format!("there is no controller \"placement-controller\" here; there are: {names}"))
+            unknown,
+            Err(format!("there is no controller \"placement-controller\"; this command runs: {names}"))
         );
         let all = Selection::of_all("").map(|selection| selection.0.len());
         assert_eq!((all, Selection::of_hub("").map(|selection| selection.0.len())), (Ok(11), Ok(6)));

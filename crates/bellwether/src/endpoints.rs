@@ -1,11 +1,11 @@
-//! `endpoints.json`: the addresses that are really bound, there exactly while the server is up.
+//! `endpoints.json`: the addresses that the server has bound. The file exists while the server is up.
 
 use std::path::PathBuf;
 
 use bellwether_apiserver::pki::write_private;
 use serde::{Deserialize, Serialize};
 
-/// What is bound where.
+/// The content of `endpoints.json`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Addresses {
     pub(crate) kubernetes: String,
@@ -13,11 +13,11 @@ pub(crate) struct Addresses {
     pub(crate) http: Option<String>,
 }
 
-/// The file, removed when dropped.
+/// The file, which is removed on drop.
 pub(crate) struct Endpoints(PathBuf);
 
 impl Endpoints {
-    /// Writes the file, whole or not at all.
+    /// Writes the file atomically.
     pub(crate) fn publish(path: PathBuf, addresses: &Addresses) -> anyhow::Result<Self> {
         let mut text = serde_json::to_vec(addresses)?;
         text.push(b'\n');
@@ -28,7 +28,7 @@ impl Endpoints {
 
 impl Drop for Endpoints {
     fn drop(&mut self) {
-        // Gone already is as good as removed.
+        // It is not an error if the file does not exist any more.
         let _ = std::fs::remove_file(&self.0);
     }
 }

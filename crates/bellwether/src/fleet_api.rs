@@ -1,4 +1,4 @@
-//! `bellwether run fleet-api`: the fleet API alone, on SQLite or PostgreSQL.
+//! `bellwether run fleet-api`: runs the fleet API alone, on SQLite or PostgreSQL. `up` shares its arguments and its server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,26 +21,28 @@ use tokio::net::TcpListener;
 
 use crate::signals::StopSignals;
 
-/// How long a clean stop may take: requests in flight are let finish.
-const STOP: Duration = Duration::from_secs(20);
+/// How long a clean stop may take; requests in flight are finished first.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Run the fleet API: clusters and node pools, and whether they are ready at the generation that was asked for.
+/// Run the fleet API: clusters and node pools, and whether their current generation is ready
 ///
-/// One address serves the API at /api/hyperfleet/v1, and /healthz, /readyz and /metrics. On SQLite it is one process; on
-/// PostgreSQL several may serve one database.
+/// It serves the API at /api/hyperfleet/v1, and /healthz, /readyz and /metrics. Only one process can use an SQLite
+/// database; several replicas can share a PostgreSQL database.
 ///
 ///   bellwether run fleet-api --database sqlite:fleet.db
 ///   bellwether run fleet-api --database postgres://bellwether@db.example/fleet --config fleet.yaml --listen 0.0.0.0:8000
+///
+/// Exit codes: 0 stopped by a signal; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct FleetApiArgs {
-    /// Where plain HTTP listens. Port 0 picks a free port. Beyond loopback callers have to be known, by `auth` of the
-    /// configuration, or --insecure-no-auth has to be given.
+    /// The address for plain HTTP. Port 0 selects a free port. An address that other machines can reach requires `auth` in the
+    /// configuration, or --insecure-no-auth.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
     listen: SocketAddr,
 
-    /// Where the fleet is kept: sqlite:PATH, or postgres://USER@HOST/NAME. One with a password is better named by the
-    /// variable, so that it is not in the list of processes.
+    /// The database: sqlite:PATH, or postgres://USER@HOST/NAME. If the URL has a password, use the environment variable, so that
+    /// the password is not in the list of processes.
     #[arg(
         long,
         value_name = "URL",
@@ -50,7 +52,8 @@ pub(crate) struct FleetApiArgs {
     )]
     database: Database,
 
-    /// The configuration: entities, auth, tenancy, limits. docs/fleet-api.md describes it.
+    /// The configuration file (YAML): entities, auth, tenancy, limits. docs/fleet-configuration.md describes it. Default: clusters and
+    /// node pools without required adapters, and no authentication.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -58,15 +61,16 @@ pub(crate) struct FleetApiArgs {
     common: CommonArgs,
 }
 
-/// What `run fleet-api` and `up` share.
+/// The arguments that `run fleet-api` and `up` share.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommonArgs {
-    /// What the two conditions of a whole resource are called: Ready and Available, or as upstream has them Reconciled and
-    /// LastKnownReconciled. Either is understood in searches.
+    /// The names of the two conditions of clusters and node pools in the fleet API: `ready` for Ready and Available, `upstream` for Reconciled and
+    /// LastKnownReconciled. Searches accept both.
     #[arg(long, value_name = "NAMES", value_enum, default_value_t = Names::Ready)]
     vocabulary: Names,
 
-    /// Serve plain HTTP beyond loopback to callers who need not say who they are.
+    /// Serve the fleet API without authentication on an address that other machines can reach. Anybody who can connect can
+    /// then change the fleet.
     #[arg(long)]
     insecure_no_auth: bool,
 }
@@ -79,14 +83,14 @@ impl CommonArgs {
         }
     }
 
-    /// Refuses to serve strangers by mistake.
+    /// Rejects an address that other machines can reach without authentication, unless --insecure-no-auth is given.
     pub(crate) fn check(&self, address: SocketAddr, flag: &str, authenticates: bool) -> anyhow::Result<()> {
         if address.ip().is_loopback() || authenticates || self.insecure_no_auth {
             return Ok(());
         }
         anyhow::bail!(
-            "{flag} {address} can be reached from other machines, and callers need not say who they are: listen on \
-             127.0.0.1, switch on `auth` in the configuration of `run fleet-api`, or accept it by --insecure-no-auth"
+            "{flag} {address} can be reached from other machines, and callers are not authenticated: listen on 127.0.0.1, \
+             enable `auth` in the configuration of `run fleet-api`, or allow it with --insecure-no-auth"
         )
     }
 }
@@ -97,7 +101,7 @@ enum Names {
     Upstream,
 }
 
-/// Where a fleet is kept.
+/// The database of the fleet API.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Database {
     Sqlite(PathBuf),
@@ -111,12 +115,12 @@ impl FromStr for Database {
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.to_owned())),
-            _ => Err("a database is sqlite:PATH or postgres://USER@HOST/NAME".to_owned()),
+            _ => Err("must be sqlite:PATH or postgres://USER@HOST/NAME".to_owned()),
         }
     }
 }
 
-/// Without what may be a password.
+/// Formats the database without its URL, which may contain a password.
 impl std::fmt::Debug for Database {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -144,7 +148,7 @@ pub(crate) fn run(arguments: &FleetApiArgs) -> anyhow::Result<()> {
 
 async fn serve(arguments: &FleetApiArgs) -> anyhow::Result<()> {
     let mut stop = StopSignals::listen()?;
-    let config = read(arguments)?;
+    let config = read_config(arguments)?;
     arguments.common.check(arguments.listen, "--listen", config.auth_enabled())?;
     let listener = TcpListener::bind(arguments.listen).await.with_context(|| {
         format!("cannot listen on {}; choose another address with --listen", arguments.listen)
@@ -159,29 +163,29 @@ async fn serve(arguments: &FleetApiArgs) -> anyhow::Result<()> {
     drop(fleet);
     let address = listener.local_addr()?;
     let routes = http::routes(health, metrics).merge(routes);
-    serve_until_end(listener, routes, &shutdown);
+    serve_until_shutdown(listener, routes, &shutdown);
     println!("The fleet API is up at http://{address}{}.", bellwether_fleet::kinds::BASE_PATH);
 
     stop.next().await;
     eprintln!("Stopping; press Ctrl-C again to stop at once.");
     tokio::select! {
-        _ = tokio::time::timeout(STOP, shutdown.finish()) => {}
+        _ = tokio::time::timeout(STOP_TIMEOUT, shutdown.finish()) => {}
         () = stop.next() => {}
     }
     Ok(())
 }
 
-/// Serves until the end begins, and then finishes what was asked.
-pub(crate) fn serve_until_end(listener: TcpListener, routes: Router, shutdown: &Shutdown) {
-    let begun = shutdown.requested();
+/// Serves until shutdown is requested, and then finishes the requests in flight.
+pub(crate) fn serve_until_shutdown(listener: TcpListener, routes: Router, shutdown: &Shutdown) {
+    let requested = shutdown.requested();
     shutdown.spawn(async move {
-        if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(begun).await {
-            tracing::error!(%error, "HTTP is not served any more");
+        if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(requested).await {
+            tracing::error!(%error, "the HTTP server has stopped");
         }
     });
 }
 
-fn read(arguments: &FleetApiArgs) -> anyhow::Result<Config> {
+fn read_config(arguments: &FleetApiArgs) -> anyhow::Result<Config> {
     let mut config = match &arguments.config {
         None => Config::default(),
         Some(path) => {

@@ -1,4 +1,4 @@
-//! `bellwether run hub`: the controllers of a hub of real Kubernetes.
+//! `bellwether run hub`: runs the controllers of a hub.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,24 +11,32 @@ use crate::controllers::Selection;
 use crate::role::Role;
 use crate::target::Target;
 
-/// Run the controllers of a hub: clusters and their sets, placements, and the installation and lifecycle of add-ons.
+/// Run the controllers of a hub: clusters and cluster sets, placements, installation and lifecycle of add-ons
 ///
-/// The hub needs our definitions: `bellwether crds --install`. Clusters join it as ManagedClusters, each with an agent:
-/// `bellwether run agent --hub-kubeconfig`. Of several copies one acts and the others stand by, by a Lease in the
-/// namespace of the context (in a pod: its own namespace).
+/// The hub needs the CRDs: `bellwether crds --install`. Clusters join it as ManagedClusters; each of them runs
+/// `bellwether run agent --hub-kubeconfig FILE`. If several replicas run, one is the leader and the others are standbys.
+/// Their Lease is in the namespace of the kubeconfig context, or of the pod.
+///
+/// Controllers:
+///   cluster-controller               reports which ManagedClusters are accepted and reachable
+///   cluster-set-controller           counts the clusters of ManagedClusterSets
+///   cluster-set-binding-controller   reports whether ManagedClusterSetBindings are bound
+///   placement-controller             selects clusters for Placements
+///   addon-install-controller         creates and deletes the ManagedClusterAddOns of the selected clusters
+///   addon-lifecycle-controller       installs, upgrades and rolls back add-ons on each cluster
 ///
 ///   bellwether run hub --context hub
-///   bellwether run hub --controllers=-placement-controller     where somebody else decides placements
+///   bellwether run hub --controllers=-placement-controller     if another controller decides placements
+///
+/// Exit codes: 0 stopped by a signal; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct HubArgs {
     #[command(flatten)]
     target: TargetArgs,
 
-    /// Which controllers run: all but some (-placement-controller), or some alone. There are cluster-controller,
-    /// cluster-set-controller and cluster-set-binding-controller, which look after ManagedClusters and their sets;
-    /// placement-controller, which chooses clusters for Placements; addon-install-controller, which brings add-ons to
-    /// the chosen; and addon-lifecycle-controller, which takes each from version to version.
+    /// The controllers to run: NAME,… or +NAME,… runs only these, -NAME,… runs all but these. Default:
+    /// all.
     #[arg(
         long,
         value_name = "[+|-]NAME,…",
@@ -39,11 +47,11 @@ pub(crate) struct HubArgs {
     )]
     controllers: Selection,
 
-    /// Where plain HTTP listens: /healthz, /readyz and /metrics. Port 0 picks a free port.
+    /// The address for plain HTTP: /healthz, /readyz and /metrics. Port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8002")]
     listen: SocketAddr,
 
-    /// Whether copies of the hub agree on one that acts. Switch it off where there is only one.
+    /// Elect a leader among replicas. Set it to false if there is only one replica.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     leader_election: bool,
 }

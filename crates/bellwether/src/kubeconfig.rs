@@ -1,5 +1,5 @@
-//! Kubeconfigs: the administrator's, with a context for the hub and one for every spoke, and those of whoever has one
-//! credential for the hub alone.
+//! Writes kubeconfigs: the administrator's, with a context for the hub and for every spoke, and those of users of the hub
+//! alone.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use bellwether_apiserver::HUB;
 use bellwether_apiserver::pki::{Credential, Pki, write_private};
 use serde_json::{Value, json};
 
-/// Writes the kubeconfig, readable by its owner only. JSON is YAML, so there is no second format to get right.
+/// Writes the administrator's kubeconfig, readable by its owner only. It is JSON, which is valid YAML.
 pub(crate) fn write(path: &Path, url: &str, clusters: &[String], pki: &Pki) -> anyhow::Result<()> {
     let names = std::iter::once(HUB).chain(clusters.iter().map(String::as_str));
     put(path, &document(url, names, "admin", None, pki, &pki.admin))
 }
 
-/// Writes the kubeconfig of somebody who uses the hub, in one namespace of it.
+/// Writes the kubeconfig of a user of the hub; `namespace` is the default namespace of its context.
 pub(crate) fn write_one(
     path: &Path,
     url: &str,
@@ -32,7 +32,7 @@ fn put(path: &Path, document: &Value) -> anyhow::Result<()> {
     if std::fs::read(path).is_ok_and(|found| found == text) {
         return Ok(());
     }
-    write_private(path, &text).context("the kubeconfig could not be written")
+    write_private(path, &text).with_context(|| format!("cannot write the kubeconfig {}", path.display()))
 }
 
 fn document<'a>(

@@ -1,8 +1,7 @@
-//! The `bellwether` binary: arguments and wiring only. What it does lives in the crates it wires.
+//! The `bellwether` binary: parses arguments and starts the command. What the commands do is in the other crates.
 
 mod addon;
 mod agent;
-mod bench;
 mod cli;
 mod controllers;
 mod crds;
@@ -25,7 +24,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::outcome::NotDone;
+use crate::outcome::Unfinished;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
@@ -37,14 +36,6 @@ fn main() -> ExitCode {
         cli::Command::Heartbeat(action) => heartbeat::run(action),
         cli::Command::Cluster(arguments) => fleet::run_cluster(arguments),
         cli::Command::Nodepool(arguments) => fleet::run_nodepool(arguments),
-        cli::Command::Bench { subject: cli::Subject::Apiserver(arguments) } => bench::run(&arguments),
-        cli::Command::Bench { subject: cli::Subject::Heartbeat(arguments) } => {
-            bench::heartbeat::run(&arguments)
-        }
-        cli::Command::Bench { subject: cli::Subject::Fleet(arguments) } => bench::fleet::run(&arguments),
-        cli::Command::Bench { subject: cli::Subject::Lifecycle(arguments) } => {
-            bench::lifecycle::run(&arguments)
-        }
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
         cli::Command::Run { role: cli::Role::Hub(arguments) } => hub::run(&arguments),
         cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),
@@ -53,36 +44,36 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", words(&error));
-            error.downcast_ref::<NotDone>().map_or(ExitCode::FAILURE, |cause| cause.exit_code().into())
+            eprintln!("error: {}", format_error(&error));
+            error.downcast_ref::<Unfinished>().map_or(ExitCode::FAILURE, |cause| cause.exit_code().into())
         }
     }
 }
 
-/// An error and its causes, each said once: some name their cause in words of their own.
-fn words(error: &anyhow::Error) -> String {
-    let mut words = String::new();
+/// Formats an error with its causes. A cause that the message already contains is left out.
+fn format_error(error: &anyhow::Error) -> String {
+    let mut message = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        if words.is_empty() {
-            words = cause;
-        } else if !words.contains(&cause) {
-            words.push_str(": ");
-            words.push_str(&cause);
+        if message.is_empty() {
+            message = cause;
+        } else if !message.contains(&cause) {
+            message.push_str(": ");
+            message.push_str(&cause);
         }
     }
-    words
+    message
 }
 
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;
 
-    use super::words;
+    use super::format_error;
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn each_cause_is_printed_once() {
         let error =
             anyhow!("No space left").context("cannot write x: No space left").context("no kubeconfig");
-        assert_eq!(words(&error), "no kubeconfig: cannot write x: No space left");
+        assert_eq!(format_error(&error), "no kubeconfig: cannot write x: No space left");
     }
 }

@@ -1,21 +1,22 @@
-//! How a command ends other than well, as scripts see it: 1 is an error, 2 a misuse, and these have codes of their own.
+//! Commands that end without an error but have not done what was requested. They have exit codes of their own; other errors
+//! end with 1, and invalid arguments with 2.
 
-/// A command that did not do what it was asked, though nothing broke.
+/// Why a command has not done what was requested.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotDone {
-    /// What was waited for did not happen in time.
+pub(crate) enum Unfinished {
+    /// The command waited for something that did not happen in time.
     #[error("{0}")]
-    Late(String),
-    /// It would have done harm, or something forbids it.
+    TimedOut(String),
+    /// The command was rejected by a rule, or would have done harm.
     #[error("{0}")]
-    Refused(String),
+    Rejected(String),
 }
 
-impl NotDone {
+impl Unfinished {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Late(_) => 3,
-            Self::Refused(_) => 4,
+            Self::TimedOut(_) => 3,
+            Self::Rejected(_) => 4,
         }
     }
 }

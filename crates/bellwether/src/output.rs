@@ -1,4 +1,4 @@
-//! What commands print: lines, tables that line up, ages.
+//! Output of commands: lines, aligned tables, ages, colours.
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-/// How commands that read print what they found.
+/// The output formats of commands that read objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Table,
@@ -20,21 +20,21 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// A table without rows tells a person nothing.
+    /// Whether the output is for people, who need a message instead of a table without rows.
     pub(crate) fn is_for_people(self) -> bool {
         matches!(self, Self::Table | Self::Wide)
     }
 }
 
-/// One line on stdout, at once, also into a pipe.
+/// Prints a line to stdout and flushes it, so that a pipe gets it at once.
 pub(crate) fn print(line: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "{line}")?;
     stdout.flush()
 }
 
-/// Whoever read may have read enough, which is no error.
-pub(crate) fn forgive_broken_pipe(done: anyhow::Result<()>) -> anyhow::Result<()> {
+/// Turns a broken pipe into success: the reader, such as `head`, has closed stdout.
+pub(crate) fn ignore_broken_pipe(done: anyhow::Result<()>) -> anyhow::Result<()> {
     match done {
         Err(error) if is_broken_pipe(&error) => Ok(()),
         done => done,
@@ -45,7 +45,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-/// The lines of a table: a header, and one for each row.
+/// Formats a table with a fixed number of columns: a header, and a line for each row.
 pub(crate) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -53,7 +53,7 @@ pub(crate) fn table<const N: usize>(
     table_of(header, rows)
 }
 
-/// The same, where what is asked for says which columns there are.
+/// Formats a table whose columns are known only at run time.
 pub(crate) fn table_of<'a, Row>(
     header: impl IntoIterator<Item = &'a str>,
     rows: impl IntoIterator<Item = Row>,
@@ -65,7 +65,7 @@ where
     table.load_style(presets::NOTHING);
     table.set_header(header);
     table.add_rows(rows);
-    // Every cell has a space before it, the first of a line too.
+    // comfy-table puts a space before every cell, also before the first of a line.
     table.trim_fmt().lines().map(|line| line.strip_prefix(' ').unwrap_or(line).to_owned()).collect()
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn yaml(content: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(content)?.trim_end().to_owned())
 }
 
-/// The time of day where the person is.
+/// Formats the time of day in the local time zone.
 pub(crate) fn time_of_day(instant: Timestamp) -> String {
     instant.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
@@ -84,7 +84,7 @@ pub(crate) enum Colour {
     ByState,
 }
 
-/// Colours are for terminals, and for those who do not mind them.
+/// Colours are used on a terminal, unless NO_COLOR is set.
 pub(crate) fn colour() -> Colour {
     let wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     if wanted { Colour::ByState } else { Colour::Plain }
@@ -98,40 +98,40 @@ pub(crate) enum Hue {
     Faint,
 }
 
-/// Colours a word, which begins at a place that a cut line may not have.
-pub(crate) fn coloured(line: &str, place: usize, word: &str, hue: Hue) -> String {
+/// Colours the word at a byte offset of the line. A line that was cut before the word stays as it is.
+pub(crate) fn coloured(line: &str, offset: usize, word: &str, hue: Hue) -> String {
     let code = match hue {
         Hue::Red => 31,
         Hue::Yellow => 33,
         Hue::Green => 32,
         Hue::Faint => 2,
     };
-    let Some((before, rest)) = line.split_at_checked(place) else { return line.to_owned() };
+    let Some((before, rest)) = line.split_at_checked(offset) else { return line.to_owned() };
     match rest.strip_prefix(word) {
         Some(after) => format!("{before}\u{1b}[{code}m{word}\u{1b}[0m{after}"),
         None => line.to_owned(),
     }
 }
 
-/// A line that fits.
+/// Cuts a line to a width.
 pub(crate) fn cut(line: &str, columns: usize) -> String {
     console::truncate_str(line, columns, "…").into_owned()
 }
 
-/// A few names, and how many others.
-pub(crate) fn some_of(names: &[&str], most: usize) -> String {
+/// Joins the first `most` names, and counts the others: `a, b and 3 more`.
+pub(crate) fn name_some(names: &[&str], most: usize) -> String {
     match names.split_at_checked(most) {
         Some((first, rest)) if !rest.is_empty() => format!("{} and {} more", first.join(", "), rest.len()),
         _ => names.join(", "),
     }
 }
 
-/// How long ago something was, in the two largest units.
+/// Formats how long ago a time was, in its two largest units.
 pub(crate) fn since(time: Timestamp, now: Timestamp) -> String {
     age(Duration::try_from(now.duration_since(time)).unwrap_or_default())
 }
 
-/// The two largest units.
+/// Formats a duration in its two largest units, such as `1h5m`.
 pub(crate) fn age(age: Duration) -> String {
     let seconds = age.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);

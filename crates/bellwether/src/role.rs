@@ -1,5 +1,5 @@
-//! What the roles have in common that run controllers on a cluster of real Kubernetes: where they are asked, which of
-//! several copies acts, and how they begin and end.
+//! The common part of `run hub` and `run agent`: binding the HTTP address, checking the CRDs, leader election, and a clean
+//! stop. Which controllers run is left to the roles.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,24 +17,25 @@ use crate::signals::StopSignals;
 use crate::target::Target;
 
 /// How long a clean stop may take.
-const STOP: Duration = Duration::from_secs(5);
-/// How long the first answer may take.
-const FIRST_ANSWER: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the API server may take to respond to the first request.
+const FIRST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A role as its arguments describe it.
+/// The settings of a role, from its arguments.
 pub(crate) struct Role<'a> {
-    /// What people call it, and the lease by which its copies agree on one: `bellwether-<name>`.
+    /// The name in messages; the leader-election Lease is `bellwether-<name>`.
     pub(crate) name: &'static str,
-    /// Where plain HTTP listens.
+    /// The address for plain HTTP.
     pub(crate) listen: SocketAddr,
-    /// Whether copies agree on one that acts.
+    /// Whether replicas elect a leader.
     pub(crate) leader_election: bool,
-    /// What the cluster is called in logs and metrics.
+    /// The name of the cluster in logs and metrics.
     pub(crate) cluster: &'a str,
 }
 
 impl Role<'_> {
-    /// Runs what `start` starts until a signal ends it. The cluster must serve `K`, as a sign that it has our definitions.
+    /// Runs the controllers that `start` starts until a signal arrives. The cluster must serve `K`: if it does not, the CRDs are
+    /// not installed.
     pub(crate) async fn serve<K>(&self, target: Target, start: impl FnOnce(&Context)) -> anyhow::Result<()>
     where
         K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
@@ -44,7 +45,7 @@ impl Role<'_> {
             format!("cannot listen on {}; choose another address with --listen", self.listen)
         })?;
         tokio::select! {
-            checked = check_definitions::<K>(&target) => checked?,
+            checked = check_crds::<K>(&target) => checked?,
             () = stop.next() => return Ok(()),
         }
         let context = self.context(&target);
@@ -57,7 +58,7 @@ impl Role<'_> {
         stop.next().await;
         eprintln!("Stopping; press Ctrl-C again to stop at once.");
         tokio::select! {
-            _ = tokio::time::timeout(STOP, context.shutdown.finish()) => {}
+            _ = tokio::time::timeout(STOP_TIMEOUT, context.shutdown.finish()) => {}
             () = stop.next() => {}
         }
         Ok(())
@@ -93,23 +94,23 @@ impl Role<'_> {
     }
 }
 
-/// Controllers would wait for ever for kinds that nobody serves; a person had better know at once.
-async fn check_definitions<K>(target: &Target) -> anyhow::Result<()>
+/// Fails at once if the CRDs are not installed. Controllers would only retry their watches.
+async fn check_crds<K>(target: &Target) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
     let objects: Api<K> = Api::all(target.client.clone());
     let one = ListParams::default().limit(1);
-    let listed = tokio::time::timeout(FIRST_ANSWER, objects.list(&one)).await;
+    let listed = tokio::time::timeout(FIRST_RESPONSE_TIMEOUT, objects.list(&one)).await;
     let (plural, group) = (K::plural(&()), K::group(&()));
     let Ok(listed) = listed else {
-        anyhow::bail!("no answer from {target} within {FIRST_ANSWER:?}; is the cluster running?");
+        anyhow::bail!("no response from {target} within {FIRST_RESPONSE_TIMEOUT:?}; is the cluster running?");
     };
     match listed {
         Ok(_) => Ok(()),
-        // By its code: a server that does not know the group answers in plain text, without a reason.
+        // The status code decides: for an unknown group the body is plain text, without a reason.
         Err(kube::Error::Api(status)) if status.code == 404 => anyhow::bail!(
-            "{target} does not serve {plural}.{group}; install our definitions there with `bellwether crds --install`"
+            "{target} does not serve {plural}.{group}: the CRDs are not installed; run `bellwether crds --install`"
         ),
         Err(error) => Err(target.explain(&format!("list {plural}"), error)),
     }

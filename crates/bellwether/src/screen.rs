@@ -1,24 +1,23 @@
-//! A part of the terminal that is drawn again and again in place. What stood above it stays, and so does what was drawn
-//! last.
+//! Redraws lines in place at the end of a terminal. Text above them stays, and so do the lines that were drawn last.
 
 use std::io::{self, Write};
 
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
-/// Between these the terminal shows nothing half-done, if it knows them.
-const BEGIN: &str = "\x1b[?2026h";
-const END: &str = "\x1b[?2026l";
+/// Synchronized output: a terminal that supports it shows everything between these at once.
+const BEGIN_SYNC: &str = "\x1b[?2026h";
+const END_SYNC: &str = "\x1b[?2026l";
 const CLEAR_REST_OF_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
-/// The room that there is.
+/// The size of the area to draw in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) lines: usize,
     pub(crate) columns: usize,
 }
 
-/// Hides the cursor as long as it lives.
+/// An area of the terminal. The cursor is hidden until the screen is dropped.
 pub(crate) struct Screen<W: Write> {
     terminal: W,
     drawn: usize,
@@ -30,9 +29,9 @@ impl<W: Write> Screen<W> {
         Ok(Self { terminal, drawn: 0 })
     }
 
-    /// Draws over what was drawn before. The lines must fit: one that wraps would be taken for one line.
+    /// Replaces the lines that were drawn before. Lines must not be wider than the terminal: a wrapped line would be counted as one.
     pub(crate) fn draw(&mut self, lines: &[String]) -> io::Result<()> {
-        let mut frame = String::from(BEGIN);
+        let mut frame = String::from(BEGIN_SYNC);
         if self.drawn > 0 {
             frame.push_str(&format!("\x1b[{}A", self.drawn));
         }
@@ -43,7 +42,7 @@ impl<W: Write> Screen<W> {
             frame.push('\n');
         }
         frame.push_str(CLEAR_BELOW);
-        frame.push_str(END);
+        frame.push_str(END_SYNC);
         self.drawn = lines.len();
         self.terminal.write_all(frame.as_bytes())?;
         self.terminal.flush()
@@ -52,13 +51,13 @@ impl<W: Write> Screen<W> {
 
 impl<W: Write> Drop for Screen<W> {
     fn drop(&mut self) {
-        // The terminal may be gone.
+        // The terminal may be closed.
         let _ = self.terminal.write_all(SHOW_CURSOR.as_bytes());
         let _ = self.terminal.flush();
     }
 }
 
-/// The room in the terminal of stdout; the last line is left to the cursor.
+/// The size of the terminal of stdout, without the last line, which has the cursor.
 pub(crate) fn frame() -> Frame {
     let (lines, columns) = console::Term::stdout().size();
     Frame { lines: usize::from(lines).saturating_sub(1), columns: usize::from(columns) }
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_draws_in_place_and_gives_the_cursor_back() {
+    fn lines_are_redrawn_in_place_and_the_cursor_is_shown_again() {
         let mut terminal = Vec::new();
         let mut screen = Screen::on(&mut terminal).unwrap();
         screen.draw(&["one".into(), "two".into()]).unwrap();

@@ -1,8 +1,8 @@
-//! The signals that ask a command to stop.
+//! The signals that stop a command: SIGINT and SIGTERM.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGINT (Ctrl-C) and SIGTERM, caught from the moment that they are listened for.
+/// SIGINT (Ctrl-C) and SIGTERM. From `listen` on, they no longer end the process by themselves.
 pub(crate) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
@@ -13,7 +13,7 @@ impl StopSignals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -1,5 +1,5 @@
-//! The cluster that a command talks to: found by `--kubeconfig` and `--context`, then `KUBECONFIG`, then
-//! `./.bellwether/kubeconfig`, then `~/.kube/config`, then the pod that it runs in. What is asked of it is the command's.
+//! The cluster that a command uses: from `--kubeconfig` and `--context`, then `KUBECONFIG`, then `./.bellwether/kubeconfig`,
+//! then `~/.kube/config`, then the ServiceAccount of the pod. It also explains failed requests.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,24 +10,23 @@ use kube::runtime::watcher;
 
 use crate::cli::TargetArgs;
 
-/// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(5);
-/// Where `bellwether up` leaves its kubeconfig, unless told otherwise.
-const OURS: &str = ".bellwether/kubeconfig";
-/// Where kubectl looks, below the home directory.
-const KUBECTLS: &str = ".kube/config";
-/// What Kubernetes gives to a pod: the address of the API, and a token to use there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Where `bellwether up` writes its kubeconfig by default.
+const UP_KUBECONFIG: &str = ".bellwether/kubeconfig";
+/// Where kubectl reads its kubeconfig, in the home directory.
+const KUBECTL_KUBECONFIG: &str = ".kube/config";
+/// How Kubernetes gives a pod the address of the API server, and a token for it.
 const POD_HOST: &str = "KUBERNETES_SERVICE_HOST";
 const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
-/// A cluster, and how to name it to a person.
+/// A client of a cluster, with its address and source for messages.
 pub(crate) struct Target {
     pub(crate) client: kube::Client,
     address: String,
     source: String,
 }
 
-/// Where a cluster was found.
+/// Where the address and the credentials of a cluster come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
     File(PathBuf),
@@ -46,57 +45,57 @@ impl std::fmt::Display for Source {
 }
 
 impl Target {
-    /// A logical cluster of the server in this process.
+    /// A logical cluster of the embedded server in this process.
     pub(crate) fn in_process(client: kube::Client, cluster: &str) -> Self {
         Self { client, address: cluster.to_owned(), source: "this process".to_owned() }
     }
 
-    /// Finds the cluster. Nothing is sent to it yet.
+    /// Finds the cluster and creates a client. It sends no request.
     pub(crate) async fn find(arguments: &TargetArgs) -> anyhow::Result<Self> {
         let home = std::env::home_dir();
-        let surroundings = Surroundings {
+        let environment = Environment {
             kubeconfig: is_set("KUBECONFIG"),
             pod_host: is_set(POD_HOST),
             home: home.as_deref(),
         };
-        let source = source(arguments.kubeconfig.as_deref(), &surroundings, |path| path.exists()).context(
-            "no cluster to talk to: there is no .bellwether/kubeconfig here and no ~/.kube/config, KUBECONFIG is not \
-             set, and this is no pod. Start one with `bellwether up`, or name one with --kubeconfig FILE",
+        let source = find_source(arguments.kubeconfig.as_deref(), &environment, |path| path.exists()).context(
+            "no cluster found: there is no ./.bellwether/kubeconfig and no ~/.kube/config, KUBECONFIG is not set, and this is \
+             not a pod. Start one with `bellwether up`, or name one with --kubeconfig FILE",
         )?;
-        let mut config = config(&source, arguments.context.as_deref()).await?;
-        config.connect_timeout = Some(CONNECT);
-        // A person waits for the answer: an error now is worth more than a success after many attempts.
+        let mut config = read_config(&source, arguments.context.as_deref()).await?;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // Commands report an error at once instead of retrying, because a person waits for the result.
         config.default_retry = false;
         let address = config.cluster_url.to_string();
-        let client = kube::Client::try_from(config).with_context(|| format!("{source} cannot be used"))?;
+        let client = kube::Client::try_from(config).with_context(|| format!("cannot use {source}"))?;
         Ok(Self { client, address, source: source.to_string() })
     }
 
-    /// The address of its API.
+    /// The address of the API server.
     pub(crate) fn address(&self) -> &str {
         self.address.trim_end_matches('/')
     }
 
-    /// Puts a failed request in words: whether there was an answer at all is what a person needs to know first.
+    /// Explains a failed request: with the message of the API server, or that it did not respond.
     pub(crate) fn explain(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
         match error {
             kube::Error::Api(status) => anyhow::anyhow!("cannot {attempt}: {}", status.message),
             error => anyhow::Error::new(error)
-                .context(format!("cannot {attempt}: no answer from {self}; is the cluster running?")),
+                .context(format!("cannot {attempt}: no response from {self}; is the cluster running?")),
         }
     }
 
-    /// As [`Self::explain`], of a request for whatever there is of a kind: what is not found then is the kind.
+    /// As [`Self::explain`], for a list or watch of a kind: 404 means that the CRD is not installed.
     pub(crate) fn explain_kind(&self, attempt: &str, error: kube::Error) -> anyhow::Error {
         match error {
             kube::Error::Api(status) if status.code == 404 => anyhow::anyhow!(
-                "cannot {attempt}: {self} does not serve them; `bellwether crds --install` installs their definition"
+                "cannot {attempt}: {self} does not serve them; `bellwether crds --install` installs the CRDs"
             ),
             error => self.explain(attempt, error),
         }
     }
 
-    /// What a watch says when it fails, in the words of the request that failed.
+    /// Explains why a watch failed.
     pub(crate) fn explain_watch(&self, attempt: &str, error: watcher::Error) -> anyhow::Error {
         match error {
             watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
@@ -115,8 +114,8 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// What around the process may name a cluster.
-struct Surroundings<'a> {
+/// The parts of the process's environment that decide which cluster is used.
+struct Environment<'a> {
     kubeconfig: bool,
     pod_host: bool,
     home: Option<&'a Path>,
@@ -126,27 +125,28 @@ fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// The first place in the order that names a cluster. A place that was named is taken even if nothing is there, so
-/// that the error is about it.
-fn source(
+/// Finds the first source that names a cluster. A file that --kubeconfig or KUBECONFIG names is used even if it does not exist,
+/// so that the error is about it.
+fn find_source(
     flag: Option<&Path>,
-    surroundings: &Surroundings<'_>,
+    environment: &Environment<'_>,
     exists: impl Fn(&Path) -> bool,
 ) -> Option<Source> {
     if let Some(path) = flag {
         return Some(Source::File(path.to_owned()));
     }
-    if surroundings.kubeconfig {
+    if environment.kubeconfig {
         return Some(Source::Environment);
     }
-    let usual = [Some(PathBuf::from(OURS)), surroundings.home.map(|home| home.join(KUBECTLS))];
-    if let Some(path) = usual.into_iter().flatten().find(|path| exists(path)) {
+    let default_files =
+        [Some(PathBuf::from(UP_KUBECONFIG)), environment.home.map(|home| home.join(KUBECTL_KUBECONFIG))];
+    if let Some(path) = default_files.into_iter().flatten().find(|path| exists(path)) {
         return Some(Source::File(path));
     }
-    (surroundings.pod_host && exists(Path::new(POD_TOKEN))).then_some(Source::Pod)
+    (environment.pod_host && exists(Path::new(POD_TOKEN))).then_some(Source::Pod)
 }
 
-async fn config(source: &Source, wanted: Option<&str>) -> anyhow::Result<kube::Config> {
+async fn read_config(source: &Source, wanted: Option<&str>) -> anyhow::Result<kube::Config> {
     let kubeconfig = match source {
         Source::File(path) => Kubeconfig::read_from(path),
         Source::Environment => Kubeconfig::from_env().map(Option::unwrap_or_default),
@@ -155,23 +155,23 @@ async fn config(source: &Source, wanted: Option<&str>) -> anyhow::Result<kube::C
                 wanted.is_none(),
                 "--context needs a kubeconfig; name one with --kubeconfig FILE"
             );
-            return kube::Config::incluster().with_context(|| format!("{source} cannot be used"));
+            return kube::Config::incluster().with_context(|| format!("cannot use {source}"));
         }
     }
     .with_context(|| format!("cannot read the kubeconfig {source}"))?;
-    let context = context(&kubeconfig, wanted, source)?;
+    let context = select_context(&kubeconfig, wanted, source)?;
     let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
     kube::Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
-        .with_context(|| format!("the context {context} of {source} cannot be used"))
+        .with_context(|| format!("cannot use the context {context} of {source}"))
 }
 
-/// The context to use, which must be there: without this check the words would be about a missing cluster.
-fn context(kubeconfig: &Kubeconfig, wanted: Option<&str>, source: &Source) -> anyhow::Result<String> {
+/// Selects the context, and checks that it exists. Without the check, the client's error would be about a missing cluster.
+fn select_context(kubeconfig: &Kubeconfig, wanted: Option<&str>, source: &Source) -> anyhow::Result<String> {
     let names: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let Some(name) = wanted.or(kubeconfig.current_context.as_deref()).filter(|name| !name.is_empty()) else {
-        anyhow::bail!("{source} has no current context; choose one with --context. It has: {known}");
+        anyhow::bail!("{source} has no current context; select one with --context. It has: {known}");
     };
     anyhow::ensure!(names.contains(&name), "{source} has no context {name:?}. It has: {known}");
     Ok(name.to_owned())
@@ -186,31 +186,31 @@ mod tests {
     }
 
     #[test]
-    fn the_places_are_tried_in_order() {
-        let (ours, theirs, token) = (OURS, "/home/me/.kube/config", POD_TOKEN);
+    fn sources_are_tried_in_order() {
+        let (ours, theirs, token) = (UP_KUBECONFIG, "/home/me/.kube/config", POD_TOKEN);
         type Row<'a> = (&'a str, Option<&'a str>, bool, bool, &'a [&'a str], Option<Source>);
         let rows: [Row<'_>; 9] = [
             ("a flag wins over everything", Some("/x"), true, true, &[ours, theirs, token], file("/x")),
-            ("a flag is taken at its word", Some("/missing"), false, true, &[ours, token], file("/missing")),
             (
-                "the environment comes second",
-                None,
+                "a flag is used even if the file is missing",
+                Some("/missing"),
+                false,
                 true,
-                true,
-                &[ours, theirs, token],
-                Some(Source::Environment),
+                &[ours, token],
+                file("/missing"),
             ),
-            ("then what `up` left here", None, false, true, &[ours, theirs, token], file(ours)),
-            ("then what kubectl uses", None, false, true, &[theirs, token], file(theirs)),
-            ("then the pod's own", None, false, true, &[token], Some(Source::Pod)),
-            ("a token alone makes no pod", None, false, false, &[token], None),
-            ("nor does an address alone", None, false, true, &[], None),
-            ("else there is none", None, false, false, &[], None),
+            ("KUBECONFIG comes second", None, true, true, &[ours, theirs, token], Some(Source::Environment)),
+            ("then the kubeconfig of `up`", None, false, true, &[ours, theirs, token], file(ours)),
+            ("then the kubeconfig of kubectl", None, false, true, &[theirs, token], file(theirs)),
+            ("then the ServiceAccount of the pod", None, false, true, &[token], Some(Source::Pod)),
+            ("a token without an API address is not a pod", None, false, false, &[token], None),
+            ("an API address without a token is not a pod", None, false, true, &[], None),
+            ("otherwise there is none", None, false, false, &[], None),
         ];
-        for (sentence, flag, kubeconfig, pod_host, there, wanted) in rows {
-            let exists = |path: &Path| there.iter().any(|known| Path::new(known) == path);
-            let surroundings = Surroundings { kubeconfig, pod_host, home: Some(Path::new("/home/me")) };
-            assert_eq!(source(flag.map(Path::new), &surroundings, exists), wanted, "{sentence}");
+        for (sentence, flag, kubeconfig, pod_host, existing, wanted) in rows {
+            let exists = |path: &Path| existing.iter().any(|known| Path::new(known) == path);
+            let environment = Environment { kubeconfig, pod_host, home: Some(Path::new("/home/me")) };
+            assert_eq!(find_source(flag.map(Path::new), &environment, exists), wanted, "{sentence}");
         }
     }
 }

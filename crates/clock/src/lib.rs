@@ -1,21 +1,29 @@
-//! The time, passed in, so that an hour can be tested without waiting for it. Clocks date things and pace them; they
-//! order nothing: revisions do.
+//! Clocks that are passed in, so that tests can advance an hour without waiting. Clocks provide timestamps and durations;
+//! the order of events comes from revisions.
+
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Where the time is read.
+/// A source of timestamps.
 pub trait Clock: Send + Sync + 'static {
-    /// The present instant.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
-/// An instant as Kubernetes keeps it: in whole seconds. What is compared with what was kept goes through this first.
+/// Truncates a timestamp to whole seconds, as Kubernetes stores it. Apply it before comparing with a stored timestamp.
 pub fn whole_seconds(instant: Timestamp) -> Timestamp {
     Timestamp::from_second(instant.as_second()).unwrap_or(instant)
 }
 
-/// The clock of the machine. It may be set, and then steps.
+/// The timestamp a duration after another; the last possible timestamp if it would be later than that.
+pub fn later(since: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    since.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// The system clock. It steps when somebody sets it.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct SystemClock;
 
@@ -25,8 +33,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that never steps: it shows the time at which it was made, plus what has passed since on tokio's clock.
-/// It is paused and advanced with that, so that a test of an hour takes no time.
+/// A monotonic clock: its start time plus the time that has passed on tokio's clock. Tests pause and advance it with
+/// tokio's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct SteadyClock {
     began: Timestamp,
@@ -34,7 +42,7 @@ pub struct SteadyClock {
 }
 
 impl SteadyClock {
-    /// A clock that shows a time from now on. Where tokio's clock is paused, it is made inside of the runtime.
+    /// A clock that starts now at the given time. Where tokio's clock is paused, call this inside the runtime.
     pub fn starting_at(began: Timestamp) -> Self {
         Self { began, since: Instant::now() }
     }

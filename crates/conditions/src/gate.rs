@@ -1,7 +1,9 @@
 //! Delays a change until all checks pass, or a user accepts the risks.
 //!
 //! [`Gate::evaluate`] compares [checks](Check) with [decisions](RiskDecision) of users, and lists what the change waits for.
-//! Running the checks and making the change are left to the caller.
+//! [`Gate::of_required`] is for changes whose checks nobody can accept, such as the steps of a rollout.
+//! Running the checks and making the change are left to the caller, who also chooses the type `C` of a concern: a message, or
+//! a type with a code.
 
 use std::fmt;
 
@@ -11,21 +13,23 @@ use crate::set::ConditionSet;
 
 /// One check that a change depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check<I> {
+pub struct Check<I, C = String> {
     /// The identifier, to which decisions refer.
     pub id: I,
     /// The result of the check.
-    pub finding: Finding,
+    pub finding: Finding<C>,
     /// Whether a user may accept the concern.
     pub acceptance: Acceptance,
 }
 
-impl<I> Check<I> {
+impl<I, C> Check<I, C> {
     /// A check that must pass; a user cannot accept its concern.
-    pub fn must_hold(id: I, finding: Finding) -> Self {
+    pub fn must_hold(id: I, finding: Finding<C>) -> Self {
         Self { id, finding, acceptance: Acceptance::NotPossible }
     }
+}
 
+impl<I> Check<I> {
     /// A risk that a user may accept.
     pub fn risk(id: I, concern: impl Into<String>) -> Self {
         Self { id, finding: Finding::Concern(concern.into()), acceptance: Acceptance::ByDecision }
@@ -34,11 +38,18 @@ impl<I> Check<I> {
 
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
+pub enum Finding<C = String> {
     /// The check passed.
     Clear,
     /// The check did not pass, for this cause.
-    Concern(String),
+    Concern(C),
+}
+
+/// A check that found no concern passed.
+impl<C> From<Option<C>> for Finding<C> {
+    fn from(concern: Option<C>) -> Self {
+        concern.map_or(Self::Clear, Self::Concern)
+    }
 }
 
 impl Finding {
@@ -120,20 +131,20 @@ pub enum Decision {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a change must not pass a closed gate"]
-pub struct Gate<'a, I> {
+pub struct Gate<'a, I, C = String> {
     /// The concerns that the change waits for, in the order of the checks.
-    pub unmet: Vec<Unmet<'a, I>>,
+    pub unmet: Vec<Unmet<'a, I, C>>,
     /// The concerns that were accepted, in the order of the checks.
-    pub accepted: Vec<Accepted<'a, I>>,
+    pub accepted: Vec<Accepted<'a, I, C>>,
 }
 
 /// A concern that keeps the gate closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unmet<'a, I> {
+pub struct Unmet<'a, I, C = String> {
     /// The identifier of the check.
     pub id: &'a I,
-    /// The concern, for people.
-    pub concern: &'a str,
+    /// The concern.
+    pub concern: &'a C,
     /// Why the concern keeps the gate closed.
     pub cause: BlockCause<'a>,
 }
@@ -154,23 +165,23 @@ pub enum BlockCause<'a> {
 
 /// A concern that was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accepted<'a, I> {
+pub struct Accepted<'a, I, C = String> {
     /// The identifier of the check.
     pub id: &'a I,
-    /// The concern, for people.
-    pub concern: &'a str,
+    /// The concern.
+    pub concern: &'a C,
     /// The user's explanation.
     pub reason: Option<&'a str>,
 }
 
-impl<'a, I> Gate<'a, I> {
+impl<'a, I, C> Gate<'a, I, C> {
     /// Evaluates checks and decisions. A refusal overrides every acceptance of the same check; of several equal decisions, the
     /// reason of the first is used.
-    pub fn evaluate<C: Covers<I>>(checks: &'a [Check<I>], decisions: &'a [RiskDecision<C>]) -> Self {
+    pub fn evaluate<D: Covers<I>>(checks: &'a [Check<I, C>], decisions: &'a [RiskDecision<D>]) -> Self {
         let mut gate = Gate { unmet: Vec::new(), accepted: Vec::new() };
         for check in checks {
             let Finding::Concern(concern) = &check.finding else { continue };
-            let (id, concern) = (&check.id, concern.as_str());
+            let id = &check.id;
             let find = |decision| decisions.iter().find(|it| it.decision == decision && it.about.covers(id));
             let cause = match check.acceptance {
                 Acceptance::NotPossible => BlockCause::MustHold,
@@ -188,20 +199,33 @@ impl<'a, I> Gate<'a, I> {
         gate
     }
 
+    /// Evaluates checks about which users make no decisions.
+    pub fn of_required(checks: &'a [Check<I, C>]) -> Self
+    where
+        I: Eq,
+    {
+        Self::evaluate::<I>(checks, &[])
+    }
+
+    /// The first concern that the change waits for; `None` if the gate is open.
+    pub fn first_unmet(&self) -> Option<&'a C> {
+        self.unmet.first().map(|unmet| unmet.concern)
+    }
+
     /// Whether the change may proceed.
     pub fn is_open(&self) -> bool {
         self.unmet.is_empty()
     }
 }
 
-impl<I: fmt::Display> Gate<'_, I> {
+impl<I: fmt::Display, C: fmt::Display> Gate<'_, I, C> {
     /// Describes what the change waits for; empty if the gate is open.
     pub fn describe_unmet(&self) -> String {
         self.unmet.iter().map(Unmet::to_string).collect::<Vec<_>>().join("; ")
     }
 }
 
-impl<I: fmt::Display> fmt::Display for Unmet<'_, I> {
+impl<I: fmt::Display, C: fmt::Display> fmt::Display for Unmet<'_, I, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.id, self.concern)?;
         match self.cause {

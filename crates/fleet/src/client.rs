@@ -1,5 +1,5 @@
-//! A client of the fleet API, or of what else speaks JSON over HTTP: one that bounds how long it waits and how much it
-//! reads, and that says what went wrong with what.
+//! A client of the fleet API, and of other JSON APIs over HTTP. It limits the time and the size of responses, and its errors name
+//! the server and the cause.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,59 +22,59 @@ use crate::kinds::BASE_PATH;
 use crate::resource::Resource;
 use crate::store::Revision;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(35);
-/// How large an answer may be: a full page of the largest resources.
-const LARGEST: usize = 128 * 1024 * 1024;
-/// How long a watch may be silent. The server says every 15 seconds that it is there.
-const SILENCE: Duration = Duration::from_secs(45);
-/// How large one event may be.
-const LARGEST_EVENT: usize = 8 * 1024 * 1024;
+/// How long a response may take.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(35);
+/// The limit of a response: a full page of the largest resources.
+const MAX_RESPONSE_BYTES: usize = 128 * 1024 * 1024;
+/// How long a watch may receive nothing. The server sends a keep-alive every 15 seconds.
+const WATCH_IDLE_TIMEOUT: Duration = Duration::from_secs(45);
+/// The limit of one watch event.
+const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 
-/// Why there is no answer that can be used.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The address makes no sense.
+    /// The address is invalid.
     #[error("{0:?} is not an address of an API, such as http://127.0.0.1:8000")]
     Address(String),
-    /// The certificates to trust cannot be read.
-    #[error("cannot read certificates from {path}: {words}")]
+    /// The CA certificates cannot be read.
+    #[error("cannot read certificates from {path}: {cause}")]
     Certificates {
-        /// From where.
+        /// The file.
         path: String,
-        /// Why.
-        words: String,
+        /// The cause.
+        cause: String,
     },
-    /// Nobody answers.
-    #[error("no answer from {address}: {words}")]
+    /// The server does not respond.
+    #[error("no response from {address}: {cause}")]
     Unreachable {
-        /// Who was asked.
+        /// The address of the server.
         address: String,
-        /// Why.
-        words: String,
+        /// The cause.
+        cause: String,
     },
-    /// The answer is not what the API answers.
-    #[error("{address} does not answer like the fleet API: {words}")]
-    Strange {
-        /// Who was asked.
+    /// The response is not one of the fleet API.
+    #[error("{address} does not respond like the fleet API: {cause}")]
+    UnexpectedResponse {
+        /// The address of the server.
         address: String,
-        /// Why.
-        words: String,
+        /// The cause.
+        cause: String,
     },
-    /// The API says no.
+    /// The API responded with a problem.
     #[error("{detail} ({code}, HTTP {status})")]
     Refused {
         /// The HTTP status.
         status: StatusCode,
         /// The code of the problem.
         code: String,
-        /// Why, in words.
+        /// The cause, for people.
         detail: String,
     },
 }
 
 impl ClientError {
-    /// The HTTP status, where the API says no.
+    /// The HTTP status of a problem.
     pub fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Refused { status, .. } => Some(*status),
@@ -83,7 +83,7 @@ impl ClientError {
     }
 }
 
-/// What came back.
+/// An HTTP response.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
@@ -99,18 +99,18 @@ pub struct Answer {
 pub struct WatchEvent {
     /// `ADDED`, `MODIFIED` or `DELETED`.
     pub event: String,
-    /// Its revision.
+    /// The revision of the change.
     pub revision: Revision,
-    /// The resource as it is, or last was.
+    /// The resource after the change, or before its removal.
     pub resource: Resource,
 }
 
-/// A list as it comes back.
+/// A list response.
 #[derive(Debug, Clone, serde::Deserialize)]
 pub struct ListOf<T> {
     /// The items of the page.
     pub items: Vec<T>,
-    /// How many there are on all pages.
+    /// The number of items on all pages.
     pub total: u64,
 }
 
@@ -125,8 +125,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the API at an address such as `http://127.0.0.1:8000`. Certificates are checked by those that the
-    /// machine trusts, or by those of a file.
+    /// A client of the API at an address such as `http://127.0.0.1:8000`. It trusts the CA certificates of the machine, or those of
+    /// the file `trusted`.
     pub fn new(address: &str, trusted: Option<&Path>) -> Result<Self, ClientError> {
         let base = address.trim_end_matches('/').trim_end_matches(BASE_PATH).to_owned();
         let uri: Option<Uri> = base.parse().ok();
@@ -135,7 +135,7 @@ impl Client {
             return Err(ClientError::Address(address.to_owned()));
         }
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls(trusted)?)
+            .with_tls_config(tls_config(trusted)?)
             .https_or_http()
             .enable_http1()
             .build();
@@ -145,14 +145,14 @@ impl Client {
         Ok(Self { base, http, headers: HeaderMap::new() })
     }
 
-    /// With a header in every request.
+    /// Sends a header with every request.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
     }
 
-    /// With a bearer token in every request.
+    /// Sends a bearer token with every request.
     #[must_use]
     pub fn bearer(self, token: &str) -> Self {
         match HeaderValue::from_str(&format!("Bearer {}", token.trim())) {
@@ -160,52 +160,53 @@ impl Client {
                 value.set_sensitive(true);
                 self.header(header::AUTHORIZATION, value)
             }
-            // A token with such characters lets nobody in anyway.
+            // A token that is not a valid header value cannot be valid.
             Err(_) => self,
         }
     }
 
-    /// Sends a request as it is, and returns whatever comes back. The path begins with a slash.
+    /// Sends a request and returns the response, whatever its status. The path begins with a slash.
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
-        self.send_within(request, PATIENCE, LARGEST).await
+        self.send_within(request, RESPONSE_TIMEOUT, MAX_RESPONSE_BYTES).await
     }
 
-    /// Reads what is at a path, within bounds of its own.
+    /// Gets a path, with its own limits of time and size.
     pub(crate) async fn fetch(
         &self,
         path: &str,
-        patience: Duration,
-        largest: usize,
+        timeout: Duration,
+        max_bytes: usize,
     ) -> Result<Bytes, ClientError> {
         let request = Request::builder().uri(path).body(Full::default());
         let request = request.map_err(|_| ClientError::Address(path.to_owned()))?;
-        let answer = self.send_within(request, patience, largest).await?;
+        let answer = self.send_within(request, timeout, max_bytes).await?;
         match answer.status {
             StatusCode::OK => Ok(answer.body),
-            status => Err(self.unreachable(format!("it answers with HTTP {status}"))),
+            status => Err(self.unreachable(format!("HTTP {status}"))),
         }
     }
 
     async fn send_within(
         &self,
         request: Request<Full<Bytes>>,
-        patience: Duration,
-        largest: usize,
+        timeout: Duration,
+        max_bytes: usize,
     ) -> Result<Answer, ClientError> {
         let whole = async {
-            let response = self.begin(request).await?;
+            let response = self.start(request).await?;
             let (parts, body) = response.into_parts();
-            let body = Limited::new(body, largest).collect().await;
-            let body = body.map_err(|error| self.unreachable(format!("the answer was cut off: {error}")))?;
+            let body = Limited::new(body, max_bytes).collect().await;
+            let body =
+                body.map_err(|error| self.unreachable(format!("the response was cut off: {error}")))?;
             Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
         };
-        match tokio::time::timeout(patience, whole).await {
+        match tokio::time::timeout(timeout, whole).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(self.unreachable(format!("it took longer than {patience:?}"))),
+            Err(_) => Err(self.unreachable(format!("it took longer than {timeout:?}"))),
         }
     }
 
-    async fn begin(
+    async fn start(
         &self,
         mut request: Request<Full<Bytes>>,
     ) -> Result<axum::http::Response<hyper::body::Incoming>, ClientError> {
@@ -214,10 +215,10 @@ impl Client {
         for (name, value) in &self.headers {
             request.headers_mut().insert(name, value.clone());
         }
-        self.http.request(request).await.map_err(|error| self.unreachable(in_full(&error)))
+        self.http.request(request).await.map_err(|error| self.unreachable(format_causes(&error)))
     }
 
-    /// Sends JSON to a path below the base path of the API, and reads JSON; a problem is an error.
+    /// Sends JSON to a path below the base path of the API, and parses the JSON of the response. A problem is an error.
     pub async fn call<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -225,10 +226,10 @@ impl Client {
         body: Option<&Value>,
     ) -> Result<T, ClientError> {
         let answer = self.call_raw(method, path, body).await?;
-        serde_json::from_slice(&answer.body).map_err(|error| self.strange(format!("{error}")))
+        serde_json::from_slice(&answer.body).map_err(|error| self.unexpected(format!("{error}")))
     }
 
-    /// Like [`call`](Self::call), where nothing need come back.
+    /// Like [`call`](Self::call), but does not parse the response.
     pub async fn call_raw(
         &self,
         method: Method,
@@ -242,10 +243,10 @@ impl Client {
         let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
         let request = request.body(Full::new(bytes)).map_err(|_| ClientError::Address(path.to_owned()))?;
         let answer = self.send(request).await?;
-        if answer.status.is_success() { Ok(answer) } else { Err(self.refused(&answer)) }
+        if answer.status.is_success() { Ok(answer) } else { Err(self.problem(&answer)) }
     }
 
-    /// Watches a collection, such as `/clusters`, from a revision on; from 0: all that there is, and then every change.
+    /// Watches a collection, such as `/clusters`, from a revision on. From revision 0 it gets all resources, and then every change.
     pub async fn watch(
         &self,
         path: &str,
@@ -254,77 +255,85 @@ impl Client {
         let uri = format!("{BASE_PATH}{path}?watch=true&since={since}");
         let request = Request::builder().uri(&uri).body(Full::default());
         let request = request.map_err(|_| ClientError::Address(path.to_owned()))?;
-        let response = tokio::time::timeout(PATIENCE, self.begin(request));
-        let response =
-            response.await.map_err(|_| self.unreachable(format!("it took longer than {PATIENCE:?}")))??;
+        let response = tokio::time::timeout(RESPONSE_TIMEOUT, self.start(request));
+        let response = response
+            .await
+            .map_err(|_| self.unreachable(format!("it took longer than {RESPONSE_TIMEOUT:?}")))??;
         if response.status() != StatusCode::OK {
             let (parts, body) = response.into_parts();
-            let body = Limited::new(body, LARGEST).collect().await;
+            let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
             let body = body.map(|body| body.to_bytes()).unwrap_or_default();
-            return Err(self.refused(&Answer { status: parts.status, headers: parts.headers, body }));
+            return Err(self.problem(&Answer { status: parts.status, headers: parts.headers, body }));
         }
-        let lines =
-            Lines { body: BodyStream::new(response.into_body()), held: Vec::new(), client: self.clone() };
-        Ok(futures::stream::try_unfold(lines, |mut lines| async move {
-            Ok(lines.event().await?.map(|event| (event, lines)))
+        let reader = EventReader {
+            body: BodyStream::new(response.into_body()),
+            buffer: Vec::new(),
+            client: self.clone(),
+        };
+        Ok(futures::stream::try_unfold(reader, |mut reader| async move {
+            Ok(reader.next_event().await?.map(|event| (event, reader)))
         }))
     }
 
-    fn unreachable(&self, words: String) -> ClientError {
-        ClientError::Unreachable { address: self.base.clone(), words }
+    fn unreachable(&self, cause: String) -> ClientError {
+        ClientError::Unreachable { address: self.base.clone(), cause }
     }
 
-    fn strange(&self, words: String) -> ClientError {
-        ClientError::Strange { address: self.base.clone(), words }
+    fn unexpected(&self, cause: String) -> ClientError {
+        ClientError::UnexpectedResponse { address: self.base.clone(), cause }
     }
 
-    fn refused(&self, answer: &Answer) -> ClientError {
+    fn problem(&self, answer: &Answer) -> ClientError {
         let problem: Option<Value> = serde_json::from_slice(&answer.body).ok();
         let text = |field: &str| Some(problem.as_ref()?.get(field)?.as_str()?.to_owned());
         match (text("code"), text("detail")) {
             (Some(code), Some(detail)) => ClientError::Refused { status: answer.status, code, detail },
-            _ => self.strange(format!("HTTP {}", answer.status)),
+            _ => self.unexpected(format!("HTTP {}", answer.status)),
         }
     }
 }
 
-/// The events of a watch, as they come in.
-struct Lines {
+/// Parses the server-sent events of a watch.
+struct EventReader {
     body: BodyStream<hyper::body::Incoming>,
-    held: Vec<u8>,
+    buffer: Vec<u8>,
     client: Client,
 }
 
-impl Lines {
-    async fn event(&mut self) -> Result<Option<WatchEvent>, ClientError> {
+impl EventReader {
+    async fn next_event(&mut self) -> Result<Option<WatchEvent>, ClientError> {
         loop {
-            if let Some(end) = self.held.windows(2).position(|pair| pair == b"\n\n") {
-                let block: Vec<u8> = self.held.drain(..end + 2).collect();
-                match self.understand(&block)? {
+            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+                let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                match self.parse(&block)? {
                     Some(event) => return Ok(Some(event)),
                     None => continue,
                 }
             }
-            if self.held.len() > LARGEST_EVENT {
-                return Err(self.client.strange("an event has no end".to_owned()));
+            if self.buffer.len() > MAX_EVENT_BYTES {
+                return Err(self.client.unexpected("a watch event is too large".to_owned()));
             }
-            let next = tokio::time::timeout(SILENCE, self.body.next());
+            let next = tokio::time::timeout(WATCH_IDLE_TIMEOUT, self.body.next());
             match next.await {
-                Err(_) => return Err(self.client.unreachable(format!("nothing was heard for {SILENCE:?}"))),
+                Err(_) => {
+                    return Err(self
+                        .client
+                        .unreachable(format!("the watch received nothing for {WATCH_IDLE_TIMEOUT:?}")));
+                }
                 Ok(None) => return Ok(None),
-                Ok(Some(Err(error))) => return Err(self.client.unreachable(in_full(&error))),
+                Ok(Some(Err(error))) => return Err(self.client.unreachable(format_causes(&error))),
                 Ok(Some(Ok(frame))) => {
                     if let Ok(data) = frame.into_data() {
-                        self.held.extend_from_slice(&data);
+                        self.buffer.extend_from_slice(&data);
                     }
                 }
             }
         }
     }
 
-    fn understand(&self, block: &[u8]) -> Result<Option<WatchEvent>, ClientError> {
-        let text =
-            std::str::from_utf8(block).map_err(|_| self.client.strange("an event is not text".to_owned()))?;
+    fn parse(&self, block: &[u8]) -> Result<Option<WatchEvent>, ClientError> {
+        let text = std::str::from_utf8(block)
+            .map_err(|_| self.client.unexpected("a watch event is not UTF-8".to_owned()))?;
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         let (Some(event), Some(data)) = (field("event"), field("data")) else { return Ok(None) };
         if event == "ERROR" {
@@ -339,18 +348,19 @@ impl Lines {
                 detail: text("detail"),
             });
         }
-        let resource = serde_json::from_str(data).map_err(|error| self.client.strange(error.to_string()))?;
+        let resource =
+            serde_json::from_str(data).map_err(|error| self.client.unexpected(error.to_string()))?;
         let revision = field("id").and_then(|id| id.parse().ok()).unwrap_or_default();
         Ok(Some(WatchEvent { event: event.to_owned(), revision, resource }))
     }
 }
 
-fn tls(trusted: Option<&Path>) -> Result<ClientConfig, ClientError> {
+fn tls_config(trusted: Option<&Path>) -> Result<ClientConfig, ClientError> {
     let unreadable =
-        |path: &Path, words: String| ClientError::Certificates { path: path.display().to_string(), words };
+        |path: &Path, cause: String| ClientError::Certificates { path: path.display().to_string(), cause };
     let mut roots = RootCertStore::empty();
     match trusted {
-        // Where the machine trusts nobody, plain HTTP still works.
+        // If the machine has no CA certificates, plain HTTP still works.
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
@@ -369,14 +379,14 @@ fn tls(trusted: Option<&Path>) -> Result<ClientConfig, ClientError> {
     Ok(versions.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// An error with its causes, in one line.
-fn in_full(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
+/// Formats an error with its causes in one line.
+fn format_causes(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        words.push_str(": ");
-        words.push_str(&error.to_string());
+        message.push_str(": ");
+        message.push_str(&error.to_string());
         cause = error.source();
     }
-    words
+    message
 }

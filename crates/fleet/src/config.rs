@@ -1,5 +1,5 @@
-//! What the configuration file says: which kinds there are, who may ask, who the tenants are, and how much is too much.
-//! It is read strictly and checked whole before anything starts.
+//! The configuration file: kinds, authentication, tenants and limits. It is parsed strictly, and validated completely before anything
+//! starts.
 
 use std::time::Duration;
 
@@ -24,33 +24,33 @@ use crate::vocabulary::Vocabulary;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Kinds beside the built-in ones, or instead of them.
+    /// Kinds in addition to the built-in ones, or replacing them.
     pub entities: Vec<KindConfig>,
-    /// Who has to say who they are.
+    /// Authentication.
     pub auth: AuthConfig,
-    /// How tenants are told apart.
+    /// Tenants.
     pub tenancy: TenancyConfig,
-    /// How much is too much.
+    /// Limits.
     pub limits: Limits,
-    /// What the conditions of a whole resource are called. Not of the file: what clients rely on is for a flag to change.
+    /// The names of the conditions of a resource. They are set by a flag and not by the file.
     #[serde(skip)]
     pub vocabulary: Vocabulary,
 }
 
-/// How much is too much.
+/// Limits of requests and of stored data.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// How large the body of a request may be.
+    /// The maximum size of a request body.
     pub max_body_bytes: usize,
-    /// How long a request may take; a watch may take longer.
+    /// The timeout of requests other than watches.
     #[serde(deserialize_with = "duration")]
     pub request_timeout: Duration,
-    /// How many may watch at the same time.
+    /// The maximum number of concurrent watches.
     pub max_watchers: usize,
-    /// For how many days the status log is kept.
+    /// The retention of the status log in days.
     pub status_log_days: u32,
-    /// How many removals are kept for those who watch and were away.
+    /// The number of deletions that are kept for watches that resume.
     pub tombstones: u64,
 }
 
@@ -66,32 +66,33 @@ impl Default for Limits {
     }
 }
 
-/// The longest that a request may be let to take.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
-/// The largest body that may be let in.
-const LARGEST_BODY: usize = 64 * 1024 * 1024;
-/// The most that may be let to watch.
-const MOST_WATCHERS: usize = 1_000_000;
-/// The longest that a log may be kept.
-const MOST_DAYS: u32 = 3650;
+/// The largest value of request_timeout.
+const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+/// The largest value of max_body_bytes.
+const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+/// The largest value of max_watchers.
+const MAX_WATCHERS: usize = 1_000_000;
+/// The largest value of status_log_days.
+const MAX_LOG_DAYS: u32 = 3650;
 
-/// `500ms`, `30s`, `1m30s`
+/// Parses a duration such as `500ms`, `30s` or `1m30s`.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     let parsed: Option<SignedDuration> = text.parse().ok();
     let duration = parsed.and_then(|duration| Duration::try_from(duration).ok());
     duration.ok_or_else(|| {
-        let words = "a duration is a number with a unit, such as 500ms, 30s or 1m30s";
-        de::Error::custom(format!("{text:?} is not a duration: {words}"))
+        de::Error::custom(format!(
+            "{text:?} is not a duration: use a number with a unit, such as 500ms, 30s or 1m30s"
+        ))
     })
 }
 
-/// Why a configuration is refused.
+/// Why a configuration is rejected.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ConfigError {
-    #[error("{path}:{line}:{column}: {words}")]
-    Text { path: String, line: u64, column: u64, words: String },
+    #[error("{path}:{line}:{column}: {cause}")]
+    Text { path: String, line: u64, column: u64, cause: String },
     #[error("{path}: {source}")]
     Kinds { path: String, source: KindError },
     #[error("{path}: {source}")]
@@ -103,23 +104,23 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads the text of a file, whose path is named in errors. Nothing that it refers to is opened.
+    /// Parses the text of a file; `path` is used in errors. Files that it refers to are not opened.
     pub fn parse(text: &str, path: &str) -> Result<Self, ConfigError> {
-        // A file of comments, or of nothing, has nothing to say against the defaults.
+        // An empty file, or one with only comments, has the defaults.
         let read: Result<Option<Self>, _> = serde_saphyr::from_str(text);
         let config = read.map_err(|error| {
             let at = error.location();
             let (line, column) = at.map_or((1, 1), |at| (at.line(), at.column()));
-            let words = in_brief(&error);
-            let words = words.trim_end_matches(&format!(" at line {line}, column {column}")).to_owned();
-            ConfigError::Text { path: path.to_owned(), line, column, words }
+            let cause = first_line(&error);
+            let cause = cause.trim_end_matches(&format!(" at line {line}, column {column}")).to_owned();
+            ConfigError::Text { path: path.to_owned(), line, column, cause }
         })?;
         let config = config.unwrap_or_default();
         config.check(path)?;
         Ok(config)
     }
 
-    /// Whether callers have to say who they are.
+    /// Whether authentication is required.
     pub fn auth_enabled(&self) -> bool {
         self.auth.enabled()
     }
@@ -130,46 +131,46 @@ impl Config {
             .map_err(|source| ConfigError::Kinds { path: path(), source })?;
         self.auth.check().map_err(|source| ConfigError::Auth { path: path(), source })?;
         self.tenancy.check().map_err(|source| ConfigError::Tenancy { path: path(), source })?;
-        let beyond = |field, least: &str, most: String| {
+        let out_of_range = |field, least: &str, most: String| {
             Err(ConfigError::Limit { path: path(), field, least: least.to_owned(), most })
         };
         let Limits { max_body_bytes, request_timeout, max_watchers, status_log_days, tombstones } =
             &self.limits;
-        if !(1024..=LARGEST_BODY).contains(max_body_bytes) {
-            return beyond("max_body_bytes", "1024", LARGEST_BODY.to_string());
+        if !(1024..=MAX_BODY_BYTES).contains(max_body_bytes) {
+            return out_of_range("max_body_bytes", "1024", MAX_BODY_BYTES.to_string());
         }
-        if !(Duration::from_millis(100)..=LONGEST).contains(request_timeout) {
-            return beyond("request_timeout", "100ms", "1h".to_owned());
+        if !(Duration::from_millis(100)..=MAX_REQUEST_TIMEOUT).contains(request_timeout) {
+            return out_of_range("request_timeout", "100ms", "1h".to_owned());
         }
-        if *max_watchers > MOST_WATCHERS {
-            return beyond("max_watchers", "0", MOST_WATCHERS.to_string());
+        if *max_watchers > MAX_WATCHERS {
+            return out_of_range("max_watchers", "0", MAX_WATCHERS.to_string());
         }
-        if !(1..=MOST_DAYS).contains(status_log_days) {
-            return beyond("status_log_days", "1", MOST_DAYS.to_string());
+        if !(1..=MAX_LOG_DAYS).contains(status_log_days) {
+            return out_of_range("status_log_days", "1", MAX_LOG_DAYS.to_string());
         }
         if i64::try_from(*tombstones).is_err() {
-            return beyond("tombstones", "0", i64::MAX.to_string());
+            return out_of_range("tombstones", "0", i64::MAX.to_string());
         }
         Ok(())
     }
 }
 
-/// What is wrong, without the excerpt of the file that comes with it.
-fn in_brief(error: &serde_saphyr::Error) -> String {
-    let words = error.without_snippet().to_string();
-    words.lines().next().unwrap_or_default().to_owned()
+/// The message of an error without the excerpt of the file.
+fn first_line(error: &serde_saphyr::Error) -> String {
+    let message = error.without_snippet().to_string();
+    message.lines().next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refusal(text: &str) -> String {
+    fn parse_error(text: &str) -> String {
         Config::parse(text, "fleet.yaml").expect_err(text).to_string()
     }
 
     #[test]
-    fn nothing_said_is_the_defaults() {
+    fn empty_configuration_has_the_defaults() {
         for text in ["", "# nothing\n", "{}", "limits: {}\nauth: {}\ntenancy: {}\nentities: []"] {
             let config = Config::parse(text, "fleet.yaml").expect(text);
             assert_eq!(config.limits, Limits::default());
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_can_be_said() {
+    fn all_settings_are_parsed() {
         let text = r#"
 entities:
   - kind: Cluster
@@ -205,7 +206,7 @@ limits:
   status_log_days: 7
   tombstones: 5
 "#;
-        let config = Config::parse(text, "fleet.yaml").expect("it makes sense");
+        let config = Config::parse(text, "fleet.yaml").expect("the configuration is valid");
         assert!(config.auth_enabled());
         assert_eq!(config.limits.request_timeout, Duration::from_secs(90));
         assert_eq!(config.entities.len(), 1);
@@ -213,7 +214,7 @@ limits:
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place() {
+    fn syntax_errors_have_a_position() {
         let rows = [
             ("entitys: []", "fleet.yaml:1:1: ", "entitys"),
             ("limits:\n  max_body: 1", "fleet.yaml:2:3: ", "max_body"),
@@ -226,18 +227,18 @@ limits:
             ("limits: [", "fleet.yaml:1:", ""),
             ("text", "fleet.yaml:1:1: ", ""),
         ];
-        for (text, place, words) in rows {
-            let refusal = refusal(text);
-            assert!(refusal.starts_with(place) && refusal.contains(words), "{text:?}: {refusal}");
+        for (text, position, expected) in rows {
+            let error = parse_error(text);
+            assert!(error.starts_with(position) && error.contains(expected), "{text:?}: {error}");
         }
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_in_words() {
+    fn invalid_settings_are_rejected_with_a_cause() {
         let issuer =
             |fields: &str| format!("auth: {{issuers: [{{issuer_url: https://i.example.com, {fields}}}]}}");
         let rows = [
-            ("auth: {enabled: true}".to_owned(), "auth.issuers has nobody"),
+            ("auth: {enabled: true}".to_owned(), "auth.issuers has no entries"),
             (issuer(""), "has neither jwk_cert_url nor jwk_cert_file"),
             (
                 issuer("jwk_cert_url: https://i.example.com/k, jwk_cert_file: k"),
@@ -253,16 +254,19 @@ limits:
             (
                 "auth: {issuers: [{issuer_url: i, jwk_cert_file: k}, {issuer_url: i, jwk_cert_file: l}]}"
                     .to_owned(),
-                "auth.issuers[1] has the issuer_url and the header of another",
+                "auth.issuers[1] has the same issuer_url and header as another",
             ),
             (issuer("jwk_cert_file: k, audience: ''"), "audience must not be empty"),
-            (issuer("jwk_cert_file: k, header: 'a b'"), "auth.issuers[0].header \"a b\" is not the name"),
+            (
+                issuer("jwk_cert_file: k, header: 'a b'"),
+                "auth.issuers[0].header \"a b\" is not a valid header name",
+            ),
             (issuer("jwk_cert_file: k, identity_header: 'a:b'"), "auth.issuers[0].identity_header"),
             (
                 "auth: {issuers: [{issuer_url: '', jwk_cert_file: k}]}".to_owned(),
                 "issuer_url must not be empty",
             ),
-            ("tenancy: {enabled: true}".to_owned(), "tenancy.dimensions has nothing"),
+            ("tenancy: {enabled: true}".to_owned(), "tenancy.dimensions has no entries"),
             ("tenancy: {dimensions: [{header: 'a b', key: a}]}".to_owned(), "dimensions[0].header \"a b\""),
             (
                 "tenancy: {dimensions: [{header: a, key: ''}]}".to_owned(),
@@ -276,14 +280,14 @@ limits:
             ("limits: {request_timeout: 0s}".to_owned(), "limits.request_timeout must be from 100ms to 1h"),
             ("limits: {status_log_days: 0}".to_owned(), "limits.status_log_days must be from 1"),
         ];
-        for (text, words) in rows {
-            let refusal = refusal(&text);
-            assert!(refusal.starts_with("fleet.yaml: ") && refusal.contains(words), "{text}: {refusal}");
+        for (text, expected) in rows {
+            let error = parse_error(&text);
+            assert!(error.starts_with("fleet.yaml: ") && error.contains(expected), "{text}: {error}");
         }
     }
 
     #[test]
-    fn keys_may_be_read_over_http_on_this_machine() {
+    fn keys_can_be_read_over_http_on_this_machine() {
         for host in ["127.0.0.1:8080", "localhost", "[::1]:80"] {
             let text = format!("auth: {{issuers: [{{issuer_url: i, jwk_cert_url: 'http://{host}/k'}}]}}");
             assert!(Config::parse(&text, "fleet.yaml").is_ok(), "{host}");
@@ -291,17 +295,17 @@ limits:
     }
 
     #[test]
-    fn issuers_can_be_kept_and_not_used() {
+    fn auth_can_be_disabled_with_issuers() {
         let text = "auth: {enabled: false, issuers: [{issuer_url: i, jwk_cert_file: k}]}";
         assert!(!Config::parse(text, "fleet.yaml").expect(text).auth_enabled());
     }
 
     #[test]
-    fn the_example_of_the_documentation_makes_sense() {
+    fn example_of_the_documentation_is_valid() {
         let document = include_str!("../../../docs/fleet-configuration.md");
-        let (_, rest) = document.split_once("```yaml\n").expect("there is an example");
-        let (example, _) = rest.split_once("```").expect("it ends");
-        let config = Config::parse(example, "fleet.yaml").expect("it makes sense");
+        let (_, rest) = document.split_once("```yaml\n").expect("the page has an example");
+        let (example, _) = rest.split_once("```").expect("the example has an end");
+        let config = Config::parse(example, "fleet.yaml").expect("the configuration is valid");
         assert!(config.auth_enabled() && config.tenancy.enabled && config.limits == Limits::default());
     }
 }

@@ -1,5 +1,5 @@
-//! The change feed: who watches is told of every change from a revision on, and misses none. One reader follows the store
-//! for all who are up to date; who is behind reads by itself until it has caught up.
+//! The change feed: a watcher gets every change from a revision on, without gaps. One task reads the store for all watchers that are
+//! up to date; a watcher that is behind reads the store itself until it has caught up.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use crate::resource::Id;
 use crate::store::{Changed, Event, EventKind, Revision, Store, StoreError};
 
 /// How many changes are read at once.
-const SLICE: usize = 256;
-/// How many slices those who watch may be behind before they read by themselves.
-const BEHIND: usize = 16;
+const SLICE_LENGTH: usize = 256;
+/// How many slices a watcher may be behind before it reads the store itself.
+const BUFFERED_SLICES: usize = 16;
 
-/// What changed between two revisions.
+/// The changes between two revisions.
 #[derive(Debug)]
 struct Slice {
     since: Revision,
@@ -33,8 +33,8 @@ pub struct Feed {
 /// Why a watch ends.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
-    /// What happened after that revision is no longer known: list, and watch from there.
-    #[error("what happened after revision {0} is no longer known")]
+    /// The changes after that revision have been removed: list again, and watch from the revision of the list.
+    #[error("the changes after revision {0} are no longer available")]
     Expired(Revision),
     /// The store failed.
     #[error(transparent)]
@@ -42,10 +42,10 @@ pub enum FeedError {
 }
 
 impl Feed {
-    /// Follows a store, for as long as the feed or one who watches is there.
+    /// Starts to read the changes of a store. The task ends when the feed and all watchers are dropped.
     pub fn start(store: Arc<dyn Store>) -> Self {
-        let (slices, _) = broadcast::channel(BEHIND);
-        tokio::spawn(follow(store.clone(), slices.clone().downgrade()));
+        let (slices, _) = broadcast::channel(BUFFERED_SLICES);
+        tokio::spawn(read_changes(store.clone(), slices.clone().downgrade()));
         Self { store, slices }
     }
 
@@ -54,20 +54,20 @@ impl Feed {
         *self.store.revision().borrow()
     }
 
-    /// Every change after a revision, without end; from revision 0: all that there is, and then every change. The first
-    /// read is done when this returns, so that one who asks for what is forgotten learns it at once.
+    /// Watches all changes after a revision. From revision 0 it returns all resources, and then every change. The first read is done
+    /// before this returns, so that an expired revision is an error at once.
     pub async fn watch(
         &self,
         since: Revision,
     ) -> Result<impl Stream<Item = Result<Event, FeedError>> + Send + use<>, FeedError> {
-        // Subscribed before the read, so that nothing falls between the two.
+        // Subscribe before the read, so that no change is missed in between.
         let slices = self.slices.subscribe();
         let stage = match since {
             0 => Stage::Existing { through: self.revision() },
             _ => Stage::Behind,
         };
-        let told = HashSet::new();
-        let mut watcher = Watcher { store: self.store.clone(), slices, since, stage, told };
+        let sent = HashSet::new();
+        let mut watcher = Watcher { store: self.store.clone(), slices, since, stage, sent };
         let first = watcher.read().await?;
         let started = (watcher, first.into_iter());
         Ok(futures::stream::try_unfold(started, |(mut watcher, mut events)| async move {
@@ -84,19 +84,19 @@ impl Feed {
     }
 }
 
-/// How far one who watches has come.
+/// The progress of a watcher.
 #[derive(Clone, Copy)]
 enum Stage {
-    /// It is being told what there is.
+    /// It reads existing resources.
     Existing {
-        /// What changed later comes as a change.
+        /// Later changes are sent as changes.
         through: Revision,
     },
-    /// It is being told what changed meanwhile.
+    /// It reads the changes that happened meanwhile.
     CatchingUp,
-    /// It reads by itself.
+    /// It reads the store itself.
     Behind,
-    /// It is told with all others.
+    /// It receives the slices of the shared reader.
     UpToDate,
 }
 
@@ -105,8 +105,8 @@ struct Watcher {
     slices: broadcast::Receiver<Arc<Slice>>,
     since: Revision,
     stage: Stage,
-    /// Who has been told of, while it is being told what there is. What changes meanwhile may be met as a change first.
-    told: HashSet<Id>,
+    /// The resources that were sent, while existing resources are read. A resource that changes meanwhile may first appear as a change.
+    sent: HashSet<Id>,
 }
 
 impl Watcher {
@@ -128,15 +128,15 @@ impl Watcher {
         }
     }
 
-    /// Reads one slice by itself.
+    /// Reads a slice from the store.
     async fn read(&mut self) -> Result<Vec<Event>, FeedError> {
         match self.stage {
             Stage::Existing { through } => self.read_existing(through).await,
             Stage::CatchingUp => {
                 let events = self.read_changes().await?;
-                let events = events.into_iter().filter_map(|event| self.announce(event)).collect();
+                let events = events.into_iter().filter_map(|event| self.translate(event)).collect();
                 if matches!(self.stage, Stage::UpToDate) {
-                    self.told = HashSet::new();
+                    self.sent = HashSet::new();
                 } else {
                     self.stage = Stage::CatchingUp;
                 }
@@ -147,32 +147,31 @@ impl Watcher {
     }
 
     async fn read_existing(&mut self, through: Revision) -> Result<Vec<Event>, FeedError> {
-        let events = self.store.existing(self.since, through, SLICE).await?;
-        self.told.extend(events.iter().map(|event| event.resource.id));
+        let events = self.store.existing(self.since, through, SLICE_LENGTH).await?;
+        self.sent.extend(events.iter().map(|event| event.resource.id));
         match events.last() {
-            Some(last) if events.len() == SLICE => self.since = last.revision,
+            Some(last) if events.len() == SLICE_LENGTH => self.since = last.revision,
             _ => (self.since, self.stage) = (through, Stage::CatchingUp),
         }
         Ok(events)
     }
 
     async fn read_changes(&mut self) -> Result<Vec<Event>, FeedError> {
-        let Changed::Since { events, through } = self.store.changes(self.since, SLICE).await? else {
+        let Changed::Since { events, through } = self.store.changes(self.since, SLICE_LENGTH).await? else {
             return Err(FeedError::Expired(self.since));
         };
-        self.stage = if events.len() < SLICE { Stage::UpToDate } else { Stage::Behind };
+        self.stage = if events.len() < SLICE_LENGTH { Stage::UpToDate } else { Stage::Behind };
         self.since = through;
         Ok(events)
     }
 
-    /// What was there and changed before its turn came is new to who hears of it first now; and what went before that is
-    /// no news at all.
-    fn announce(&mut self, mut event: Event) -> Option<Event> {
+    /// A resource that changed before it was sent becomes ADDED; one that was removed before it was sent is left out.
+    fn translate(&mut self, mut event: Event) -> Option<Event> {
         let id = event.resource.id;
         match event.kind {
-            EventKind::Deleted => self.told.remove(&id).then_some(event),
+            EventKind::Deleted => self.sent.remove(&id).then_some(event),
             EventKind::Added | EventKind::Modified => {
-                if self.told.insert(id) {
+                if self.sent.insert(id) {
                     event.kind = EventKind::Added;
                 }
                 Some(event)
@@ -181,8 +180,8 @@ impl Watcher {
     }
 }
 
-/// Reads what changes, and tells all who watch.
-async fn follow(store: Arc<dyn Store>, slices: broadcast::WeakSender<Arc<Slice>>) {
+/// Reads changes for all watchers that are up to date.
+async fn read_changes(store: Arc<dyn Store>, slices: broadcast::WeakSender<Arc<Slice>>) {
     let mut revision = store.revision();
     let mut since = *revision.borrow_and_update();
     while revision.changed().await.is_ok() {
@@ -193,15 +192,15 @@ async fn follow(store: Arc<dyn Store>, slices: broadcast::WeakSender<Arc<Slice>>
             continue;
         }
         while since < newest {
-            match store.changes(since, SLICE).await {
+            match store.changes(since, SLICE_LENGTH).await {
                 Ok(Changed::Since { events, through }) => {
-                    // Those who watch and find a gap read by themselves.
+                    // A watcher that detects a gap reads the store itself.
                     let _ = slices.send(Arc::new(Slice { since, through, events }));
                     since = through;
                 }
                 Ok(Changed::Expired) => since = newest,
                 Err(error) => {
-                    tracing::warn!(%error, "the change feed could not be read; it is tried again");
+                    tracing::warn!(%error, "cannot read changes from the fleet database; retrying in a second");
                     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
                 }
             }

@@ -1,5 +1,4 @@
-//! The fleet, assembled: kinds, a store, its one writer, and its change feed. The HTTP layer is built on this, and so is
-//! whoever wants the fleet without HTTP.
+//! The fleet: kinds, a store, its single writer, and its change feed. The HTTP layer is built on it; it can also be used without HTTP.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::kinds::Kinds;
 use crate::store::Store;
 use crate::writer::{Command, Done, WriteError, Writer, microseconds};
 
-/// A fleet of resources. Clones are the same fleet.
+/// A fleet of resources. Clones share it.
 #[derive(Clone)]
 pub struct Fleet {
     kinds: Arc<Kinds>,
@@ -23,7 +22,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Opens a fleet. The task ends when the last clone is gone and everything that was handed in is on disk.
+    /// Opens a fleet. The task ends when the last clone is dropped and all commands are committed.
     pub fn open(store: Arc<dyn Store>, kinds: Kinds, clock: Arc<dyn Clock>) -> (Self, JoinHandle<()>) {
         let kinds = Arc::new(kinds);
         let (writer, writing) = Writer::start(store.clone(), kinds.clone(), clock.clone());
@@ -31,27 +30,27 @@ impl Fleet {
         (Self { kinds, store, writer, feed, clock }, writing)
     }
 
-    /// The kinds there are.
+    /// The kinds.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds
     }
 
-    /// Where it is kept; to read.
+    /// The store, for reads.
     pub fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// Its changes.
+    /// The change feed.
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
 
-    /// Does a command, and returns when it is on disk.
+    /// Executes a command, and returns after its commit.
     pub async fn write(&self, command: Command) -> Result<Done, WriteError> {
         self.writer.write(command).await
     }
 
-    /// The present instant, as the fleet keeps time.
+    /// The current time, in microseconds.
     pub fn now(&self) -> Timestamp {
         microseconds(self.clock.now())
     }

@@ -1,5 +1,5 @@
-//! The kinds of resources: what the configuration declares, checked once, so that nothing later meets a kind that makes no
-//! sense. Cluster and NodePool are built in.
+//! The kinds of resources, which are declared by the configuration and validated once at the start. Cluster and NodePool are built
+//! in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,131 +8,133 @@ use serde::Deserialize;
 use crate::mapping::{Mapping, MappingConfig, MappingError};
 use crate::vocabulary::{Vocabulary, adapter_condition};
 
-/// Where the API lives.
+/// The base path of the API.
 pub const BASE_PATH: &str = "/api/hyperfleet/v1";
 /// The segment under which resources of every kind are served.
 const EVERY_KIND: &str = "resources";
 /// The segment under which the OpenAPI document is served.
 const DOCUMENT: &str = "openapi";
-/// What follows the id of a resource.
+/// The segments that follow the ID of a resource.
 const OF_A_RESOURCE: [&str; 2] = ["statuses", "force-delete"];
-/// Longer names do not fit.
-const LONGEST_NAME: usize = 100;
+/// The largest value of name_max_len.
+const MAX_NAME_LENGTH: usize = 100;
 
-/// A kind as the configuration declares it.
+/// The configuration of a kind.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindConfig {
-    /// Its name, such as `Cluster`.
+    /// The name, such as `Cluster`.
     pub kind: String,
-    /// Its segment in paths, such as `clusters`.
+    /// The path segment, such as `clusters`.
     pub plural: String,
-    /// The kind that its resources belong to.
+    /// The kind of the owners of its resources.
     #[serde(default)]
     pub parent_kind: Option<String>,
-    /// What becomes of its resources when their parent is deleted.
+    /// What happens to its resources when their owner is deleted.
     #[serde(default)]
     pub on_parent_delete: OnParentDelete,
-    /// The shortest name.
+    /// The minimum length of names.
     #[serde(default)]
     pub name_min_len: usize,
-    /// The longest name.
-    #[serde(default = "longest_name")]
+    /// The maximum length of names.
+    #[serde(default = "default_name_max_len")]
     pub name_max_len: usize,
     /// The adapters whose reports decide whether a resource is ready.
     #[serde(default)]
     pub required_adapters: Vec<String>,
-    /// A JSON schema that every spec has to keep.
+    /// The JSON schema of specs.
     #[serde(default)]
     pub spec_schema: Option<serde_json::Value>,
-    /// Conditions beside the built-in ones.
+    /// Conditions in addition to the built-in ones.
     #[serde(default)]
     pub conditions: Vec<MappingConfig>,
 }
 
-fn longest_name() -> usize {
-    LONGEST_NAME
+fn default_name_max_len() -> usize {
+    MAX_NAME_LENGTH
 }
 
-/// What becomes of children when their parent is deleted.
+/// What happens to children when their owner is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnParentDelete {
-    /// The parent stays while there are any.
+    /// The owner cannot be deleted while there are children.
     #[default]
     Restrict,
-    /// They are deleted with it.
+    /// The children are deleted, too.
     Cascade,
 }
 
 /// A kind of resources.
 #[derive(Debug)]
 pub struct Kind {
-    /// Its name, such as `Cluster`.
+    /// The name, such as `Cluster`.
     pub name: String,
-    /// Its segment in paths, such as `clusters`.
+    /// The path segment, such as `clusters`.
     pub plural: String,
-    /// The kind that its resources belong to.
+    /// The kind of the owners of its resources.
     pub parent: Option<String>,
-    /// What becomes of its resources when their parent is deleted.
+    /// What happens to its resources when their owner is deleted.
     pub on_parent_delete: OnParentDelete,
-    /// How long names are.
+    /// The valid lengths of names.
     pub name_length: std::ops::RangeInclusive<usize>,
     /// The adapters whose reports decide whether a resource is ready, in the order of their conditions.
     pub required_adapters: Vec<String>,
-    /// What every spec has to keep.
+    /// The validator of specs.
     pub spec_schema: Option<jsonschema::Validator>,
-    /// The same, as it was declared.
+    /// The JSON schema of specs, as declared.
     pub declared_spec_schema: Option<serde_json::Value>,
-    /// Conditions beside the built-in ones, by type.
+    /// Conditions in addition to the built-in ones, ordered by type.
     pub mappings: Vec<Mapping>,
 }
 
-/// All kinds there are.
+/// All kinds.
 #[derive(Debug)]
 pub struct Kinds {
     by_name: BTreeMap<String, Kind>,
     vocabulary: Vocabulary,
 }
 
-/// Why kinds make no sense.
+/// An error of the configuration of kinds.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum KindError {
-    #[error("a kind of the configuration has no name: `kind` and `plural` must not be empty")]
+    #[error("a kind has no name: `kind` and `plural` must not be empty")]
     Nameless,
     #[error(
-        "the kind {kind} is not a name: letters and digits, beginning with a capital, at most 63 of them"
+        "the kind {kind} is not a valid name: it must have letters and digits, start with a capital letter, and have at most 63 characters"
     )]
     KindName { kind: String },
     #[error(
-        "the plural {plural:?} of {kind} is not a path segment: lower-case letters, digits and dashes, beginning with a letter"
+        "the plural {plural:?} of {kind} is not a valid path segment: it must have lower-case letters, digits and dashes, and start with a letter"
     )]
     PluralName { kind: String, plural: String },
     #[error("the kind {0} is declared twice")]
     Twice(String),
-    #[error("the plural {0} stands for two kinds")]
+    #[error("the plural {0} is declared for two kinds")]
     PluralTwice(String),
     #[error(
-        "the plural `{0}` is taken: `resources` serves resources of every kind, `openapi` the OpenAPI document, `statuses` and `force-delete` belong to every resource"
+        "the plural `{0}` is reserved, as are `resources`, `openapi`, `statuses` and `force-delete`; use another one"
     )]
     Reserved(String),
-    #[error("{kind} belongs to {parent}, which is not declared")]
+    #[error("the parent_kind {parent} of {kind} is not declared")]
     UnknownParent { kind: String, parent: String },
-    #[error("{0} belongs to itself by way of its parents")]
+    #[error("the parent kinds of {0} form a cycle")]
     Cycle(String),
     #[error(
-        "{kind} wants names of at least {min} and at most {max} characters; at most {LONGEST_NAME} fit, and the least must not exceed the most"
+        "{kind} has name_min_len {min} and name_max_len {max}: name_max_len must be from 1 to {MAX_NAME_LENGTH}, and not less than name_min_len"
     )]
     NameLength { kind: String, min: usize, max: usize },
-    #[error("{kind} requires the adapter {adapter:?} twice, or two that share the condition {condition}")]
-    AdapterTwice { kind: String, adapter: String, condition: String },
-    #[error("{kind} requires an adapter without a name")]
-    AdapterNameless { kind: String },
-    #[error("the spec_schema of {kind} is no JSON schema: {words}")]
-    Schema { kind: String, words: String },
     #[error(
-        "the condition {type_:?} of {kind} cannot be added: it is declared twice, or it is one that Bellwether sets itself"
+        "{kind} requires the adapter {adapter:?} twice, or two adapters with the same condition {condition}"
+    )]
+    AdapterTwice { kind: String, adapter: String, condition: String },
+    #[error("{kind} requires an adapter with an empty name")]
+    AdapterNameless { kind: String },
+    #[error("the spec_schema of {kind} is not a JSON schema: {cause}")]
+    Schema { kind: String, cause: String },
+    #[error(
+        "the condition {type_:?} of {kind} is declared twice, or is a built-in condition; use another type"
     )]
     ConditionTaken { kind: String, type_: String },
     #[error("the condition {type_:?} of {kind}: {source}")]
@@ -140,7 +142,7 @@ pub enum KindError {
 }
 
 impl Kinds {
-    /// Cluster and NodePool, and those of the configuration; one that declares a built-in kind replaces it.
+    /// The built-in kinds and those of the configuration. A declared kind replaces a built-in one of the same name.
     pub fn new(declared: Vec<KindConfig>, vocabulary: Vocabulary) -> Result<Self, KindError> {
         let mut configs = declared;
         for built_in in built_in() {
@@ -181,17 +183,17 @@ impl Kinds {
         self.by_name.get(name)
     }
 
-    /// All of them, by name.
+    /// All kinds, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = &Kind> {
         self.by_name.values()
     }
 
-    /// The kinds whose resources belong to resources of this one.
+    /// The kinds whose parent kind this is.
     pub fn children_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Kind> {
         self.iter().filter(move |kind| kind.parent.as_deref() == Some(name))
     }
 
-    /// What the conditions of a whole resource are called.
+    /// The names of the combined conditions.
     pub fn vocabulary(&self) -> Vocabulary {
         self.vocabulary
     }
@@ -206,7 +208,7 @@ impl Kind {
             None => None,
             Some(schema) => Some(
                 jsonschema::validator_for(schema)
-                    .map_err(|error| KindError::Schema { kind: kind.clone(), words: error.to_string() })?,
+                    .map_err(|error| KindError::Schema { kind: kind.clone(), cause: error.to_string() })?,
             ),
         };
         let mut mappings: BTreeMap<String, Mapping> = BTreeMap::new();
@@ -252,13 +254,13 @@ fn check_names(config: &KindConfig) -> Result<(), KindError> {
     if !plural.starts_with(|first: char| first.is_ascii_lowercase()) || !plural.chars().all(fits) {
         return Err(KindError::PluralName { kind: kind.clone(), plural: plural.clone() });
     }
-    if *max > LONGEST_NAME || *max == 0 || min > max {
+    if *max > MAX_NAME_LENGTH || *max == 0 || min > max {
         return Err(KindError::NameLength { kind: kind.clone(), min: *min, max: *max });
     }
     Ok(())
 }
 
-/// The conditions that required adapters have.
+/// The conditions of required adapters.
 fn own_conditions(kind: &str, adapters: &[String]) -> Result<BTreeSet<String>, KindError> {
     let mut own = BTreeSet::new();
     for adapter in adapters {

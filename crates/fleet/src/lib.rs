@@ -1,4 +1,4 @@
-//! The fleet API: clusters and node pools, and whether they are ready at the generation that was asked for.
+//! The fleet API: clusters and node pools, and whether their current generation is ready.
 
 pub mod client;
 pub mod config;

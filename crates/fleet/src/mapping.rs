@@ -30,7 +30,7 @@ const MAX_MESSAGE: usize = 2048;
 const MAX_TYPE: usize = 100;
 /// The reason of a condition whose expression failed.
 const EXPRESSION_FAILED: &str = "ExpressionFailed";
-/// What is shown instead of the value of a member whose name says that it is a secret.
+/// The replacement of the values of members whose names indicate secrets.
 const MASKED: &str = "***";
 const SECRETS: [&str; 7] = ["password", "secret", "token", "api_key", "apikey", "credential", "private_key"];
 

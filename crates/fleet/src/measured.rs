@@ -1,4 +1,4 @@
-//! A store that counts: how long each operation takes, which fail, and which generations begin with what is committed.
+//! A store with metrics: durations and failures of operations, and the number of new generations.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,14 +15,14 @@ use crate::store::{
     StoreError, Transaction,
 };
 
-/// A store around a store.
+/// A store that measures the operations of another store.
 pub struct Measured {
     store: Arc<dyn Store>,
     metrics: FleetMetrics,
 }
 
 impl Measured {
-    /// Counts what is asked of a store.
+    /// Measures the operations of a store.
     pub fn new(store: Arc<dyn Store>, metrics: &Metrics) -> Self {
         Self { store, metrics: metrics.group() }
     }
@@ -31,11 +31,11 @@ impl Measured {
 async fn measure<T>(
     metrics: &FleetMetrics,
     operation: &'static str,
-    work: impl Future<Output = Result<T, StoreError>>,
+    operation_future: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     let started = Instant::now();
-    let outcome = work.await;
-    metrics.asked(operation, started.elapsed(), outcome.is_ok());
+    let outcome = operation_future.await;
+    metrics.record_query(operation, started.elapsed(), outcome.is_ok());
     outcome
 }
 
@@ -102,13 +102,13 @@ impl Transaction for MeasuredTransaction {
     async fn commit(self: Box<Self>, changes: &Changes) -> Result<Revision, StoreError> {
         let revision = measure(&self.metrics, "commit", self.transaction.commit(changes)).await?;
         for resource in changes.resources.iter().filter_map(with_new_generation) {
-            self.metrics.started(&resource.kind, resource.deleted_time.is_some());
+            self.metrics.record_generation(&resource.kind, resource.deleted_time.is_some());
         }
         Ok(revision)
     }
 }
 
-/// The resource of a change, if adapters have something new to bring about.
+/// The resource of a change, if the change has a new generation.
 fn with_new_generation(change: &Change) -> Option<&Resource> {
     match change {
         Change::Created(resource) => Some(resource),

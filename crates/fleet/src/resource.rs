@@ -1,5 +1,5 @@
-//! What the fleet API keeps: resources with their conditions, and what adapters said of them. The types are those of the
-//! wire, by the names they have there.
+//! Resources with their conditions, and the statuses and reports of adapters. The types are those of the JSON API, with the same
+//! names; their comments are the descriptions of the OpenAPI document.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-/// The id of a resource: a UUID of version 7, so that later ones are greater.
+/// The ID of a resource: a UUID of version 7, so that later ones are greater.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -21,7 +21,7 @@ use uuid::Uuid;
 pub struct Id(Uuid);
 
 impl Id {
-    /// An id made at this instant.
+    /// A new ID for this time.
     pub fn at(now: Timestamp) -> Self {
         let seconds = u64::try_from(now.as_second()).unwrap_or_default();
         let nanoseconds = u32::try_from(now.subsec_nanosecond()).unwrap_or_default();
@@ -36,9 +36,9 @@ impl fmt::Display for Id {
     }
 }
 
-/// Not the canonical form of an id: 36 characters, lower case.
+/// The text is not the canonical form of an ID: 36 characters, lower case.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an id: 36 characters, such as 01976b1e-5f0a-7c3e-8d2b-4a1f6e9c0b7d")]
+#[error("not an ID: 36 characters, such as 01976b1e-5f0a-7c3e-8d2b-4a1f6e9c0b7d")]
 pub struct InvalidId;
 
 impl FromStr for Id {
@@ -54,129 +54,129 @@ fn status_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": [Status::True, Status::False, Status::Unknown] })
 }
 
-/// Whose a resource is: the dimensions of a tenant and their values. Empty where there are no tenants.
+/// The tenant of a resource: dimensions and their values. It is empty if tenancy is disabled.
 pub type Tenancy = BTreeMap<String, String>;
 
 /// A cluster, a node pool, or another kind that the configuration declares.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Resource {
-    /// Its id.
+    /// The ID of the resource.
     pub id: Id,
-    /// Its kind, such as `Cluster`.
+    /// The kind, such as `Cluster`.
     pub kind: String,
-    /// Its name, unique among those of its kind that are not being deleted.
+    /// The name, which is unique among resources of the kind that are not being deleted.
     pub name: String,
-    /// Its path.
+    /// The path of the resource.
     pub href: String,
-    /// The resource it belongs to.
+    /// The resource that owns this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "OwnerReference")]
     pub owner_references: Option<OwnerReference>,
-    /// What is wanted of it.
+    /// The desired state.
     pub spec: Map<String, Value>,
-    /// Its labels.
+    /// The labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Whose it is.
+    /// The tenant.
     #[serde(default)]
     pub tenancy: Tenancy,
-    /// How often what is wanted has changed, from 1.
+    /// The number of the current desired state. It starts with 1, and is incremented by every change.
     pub generation: i64,
-    /// When it was made.
+    /// When the resource was created.
     pub created_time: Timestamp,
-    /// By whom.
+    /// The caller that created it.
     pub created_by: String,
-    /// When what is wanted last changed.
+    /// When the desired state was last changed.
     pub updated_time: Timestamp,
-    /// By whom.
+    /// The caller that last changed it.
     pub updated_by: String,
-    /// Since when it is being deleted.
+    /// When the deletion was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Timestamp")]
     pub deleted_time: Option<Timestamp>,
-    /// By whom.
+    /// The caller that requested the deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub deleted_by: Option<String>,
-    /// How it is.
+    /// The observed state.
     #[serde(default)]
     pub status: ResourceStatus,
 }
 
 impl Resource {
-    /// Whether it is being deleted.
+    /// Whether the resource is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.deleted_time.is_some()
     }
 
-    /// Its owner, if it has one.
+    /// The ID of the owner, if there is one.
     pub fn owner(&self) -> Option<Id> {
         self.owner_references.as_ref().map(|owner| owner.id)
     }
 }
 
-/// The resource that another belongs to.
+/// A reference to the resource that owns another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnerReference {
-    /// Its id.
+    /// The ID of the owner.
     pub id: Id,
-    /// Its kind.
+    /// The kind of the owner.
     pub kind: String,
-    /// Its path.
+    /// The path of the owner.
     pub href: String,
 }
 
-/// How a resource is.
+/// The observed state of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceStatus {
-    /// Its conditions, one of each type: the two of the whole, one for each required adapter that reported, and those that
-    /// the configuration adds.
+    /// The conditions, one of each type: the two combined ones, one for each required adapter that has reported, and those that the
+    /// configuration adds.
     pub conditions: Vec<ResourceCondition>,
 }
 
-/// One condition of a resource.
+/// A condition of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceCondition {
-    /// What it is about.
+    /// The type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Whether it holds.
+    /// The status of the condition.
     #[schemars(schema_with = "status_schema")]
     pub status: Status,
-    /// Why, in a word.
+    /// The cause, as one CamelCase word.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub reason: Option<String>,
-    /// Why, in words.
+    /// The cause, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub message: Option<String>,
-    /// The generation that it speaks of.
+    /// The generation that the condition is about.
     pub observed_generation: i64,
-    /// When it first was.
+    /// When the condition was first set.
     pub created_time: Timestamp,
-    /// The oldest report that it rests on.
+    /// The time of the oldest report that the condition is computed from.
     pub last_updated_time: Timestamp,
-    /// When its status last changed.
+    /// When the status last changed.
     pub last_transition_time: Timestamp,
 }
 
-/// What an adapter reports of a resource, as it came in.
+/// A report of an adapter, as it was received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// Which adapter.
+    /// The name of the adapter.
     pub adapter: String,
-    /// The generation it looked at.
+    /// The generation that the adapter observed.
     pub observed_generation: i64,
-    /// When it looked.
+    /// When the adapter observed it.
     pub observed_time: Timestamp,
-    /// What it found.
+    /// The reported conditions.
     pub conditions: Vec<ReportedCondition>,
-    /// What else it wants known.
+    /// Further data of the adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Map<String, Value>>,
-    /// Of the work behind it.
+    /// Information about the job that produced the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
@@ -185,17 +185,17 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReportedCondition {
-    /// What it is about.
+    /// The type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Whether it holds.
+    /// The status of the condition.
     #[schemars(schema_with = "status_schema")]
     pub status: Status,
-    /// Why, in a word.
+    /// The cause, as one CamelCase word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub reason: Option<String>,
-    /// Why, in words.
+    /// The cause, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub message: Option<String>,
@@ -204,86 +204,86 @@ pub struct ReportedCondition {
 /// The last accepted report of an adapter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AdapterStatus {
-    /// Which adapter.
+    /// The name of the adapter.
     pub adapter: String,
-    /// The generation it looked at.
+    /// The generation that the adapter observed.
     pub observed_generation: i64,
-    /// What it found.
+    /// The reported conditions.
     pub conditions: Vec<AdapterCondition>,
-    /// What else it wants known.
+    /// Further data of the adapter.
     pub data: Map<String, Value>,
-    /// Of the work behind it.
+    /// Information about the job that produced the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Map<String, Value>")]
     pub metadata: Option<Map<String, Value>>,
-    /// When it looked for the first report that was accepted.
+    /// The observed time of the first accepted report.
     pub created_time: Timestamp,
-    /// When it looked for the last report that was accepted.
+    /// The observed time of the last accepted report.
     pub last_updated_time: Timestamp,
-    /// When it looked for the last report, accepted or not.
+    /// The observed time of the last report, accepted or discarded.
     pub last_report_time: Timestamp,
 }
 
 /// A condition of an adapter's status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AdapterCondition {
-    /// What it is about.
+    /// The type of the condition.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Whether it holds.
+    /// The status of the condition.
     #[schemars(schema_with = "status_schema")]
     pub status: Status,
-    /// Why, in a word.
+    /// The cause, as one CamelCase word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub reason: Option<String>,
-    /// Why, in words.
+    /// The cause, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub message: Option<String>,
-    /// When its status last changed.
+    /// When the status last changed.
     pub last_transition_time: Timestamp,
 }
 
-/// What is kept of one adapter of a resource: that it was heard, and its last accepted report if there is one.
+/// The stored record of an adapter of a resource: the time of its last report, and its last accepted report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdapterRecord {
-    /// Which adapter.
+    /// The name of the adapter.
     pub adapter: String,
-    /// When it looked for the last report, accepted or not.
+    /// The observed time of the last report, accepted or discarded.
     pub last_report_time: Timestamp,
-    /// Its last accepted report; its `last_report_time` is the same.
+    /// The last accepted report, with the same `last_report_time`.
     pub status: Option<AdapterStatus>,
 }
 
-/// One line of the status log: a report and what became of it.
+/// An entry of the status log: a report and its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "StatusLogEntry")]
 pub struct LogEntry {
-    /// When the report came in.
+    /// When the report was received.
     pub received_time: Timestamp,
-    /// Which adapter sent it.
+    /// The adapter that sent the report.
     pub adapter: String,
-    /// What became of it.
+    /// Whether the report was accepted.
     pub verdict: Verdict,
-    /// Why, in words; empty for an accepted one.
+    /// Why the report was discarded; empty for an accepted report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// The generation of the resource when it came in.
+    /// The generation of the resource when the report was received.
     pub generation: i64,
-    /// The generation the adapter looked at.
+    /// The generation that the adapter observed.
     pub observed_generation: i64,
-    /// When the adapter looked.
+    /// When the adapter observed it.
     pub observed_time: Timestamp,
-    /// What it found.
+    /// The reported conditions.
     pub conditions: Vec<ReportedCondition>,
 }
 
-/// What became of a report.
+/// Whether a report was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Verdict {
-    /// It is now the status of its adapter.
+    /// The report is the status of its adapter.
     Accepted,
-    /// It changed nothing.
+    /// The report changed nothing.
     Discarded,
 }

@@ -1,6 +1,6 @@
-//! The fleet in a process: what has to run beside its routes, started and ended in order.
+//! Assembles the fleet API in a process: its routes and its background tasks, started and stopped in order.
 //!
-//! At the end watches are told, requests in flight finish, and the writer goes last, when nobody can hand in any more.
+//! At a shutdown, watches end, requests in flight are finished, and the writer stops last, when there can be no more commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::kinds::{KindError, Kinds};
 use crate::measured::Measured;
 use crate::store::Store;
 
-/// How often the database is asked whether it answers, and for how long.
-const PING: Duration = Duration::from_secs(2);
-/// How often what is old is removed.
-const CLEAN: Duration = Duration::from_secs(60);
+/// The interval and the timeout of database health checks.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// How often expired log entries and tombstones are removed.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Why a fleet cannot be served.
+/// Why the fleet API cannot be assembled.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum AssembleError {
@@ -33,17 +33,17 @@ pub enum AssembleError {
     Auth(#[from] AuthError),
 }
 
-/// A fleet that runs.
+/// A running fleet API.
 pub struct Assembled {
-    /// Its routes below the base path of the API; health and metrics are those of
+    /// The routes below the base path of the API; health and metrics are those of
     /// [`bellwether_runtime::http::routes`].
     pub routes: Router,
-    /// The fleet itself. The end waits until every clone is gone, the one in the routes included.
+    /// The fleet. Shutdown waits until every clone is dropped, including the one in the routes.
     pub fleet: Fleet,
 }
 
-/// Starts a fleet on a store: its writer and its feed, and what looks after the database and the keys of issuers. All of it
-/// ends with the process; whoever serves the routes does so in a task of `shutdown`.
+/// Starts a fleet on a store: its writer, its change feed, the database health check, and the refresh of issuer keys. They stop with
+/// `shutdown`; the caller must serve the routes in a task of `shutdown`.
 pub fn assemble(
     store: Arc<dyn Store>,
     config: Config,
@@ -58,32 +58,32 @@ pub fn assemble(
     let store: Arc<dyn Store> = Arc::new(Measured::new(store, metrics));
     http::count_pending(metrics, Arc::downgrade(&store), vocabulary.current(), clock.clone());
 
-    let until_end = |work: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
-        let begun = shutdown.requested();
+    let spawn_until_shutdown = |task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
+        let requested = shutdown.requested();
         shutdown.spawn(async move {
             tokio::select! {
-                () = begun => {}
-                () = work => {}
+                () = requested => {}
+                () = task => {}
             }
         });
     };
-    until_end(Box::pin(look_after(store.clone(), health.component("fleet database"))));
-    until_end(Box::pin(clean(store.clone(), clock.clone(), limits.clone())));
-    if let Some(keeping) = access.keep_keys() {
-        until_end(Box::pin(keeping));
+    spawn_until_shutdown(Box::pin(check_database(store.clone(), health.component("fleet database"))));
+    spawn_until_shutdown(Box::pin(prune(store.clone(), clock.clone(), limits.clone())));
+    if let Some(refresh) = access.keep_keys() {
+        spawn_until_shutdown(Box::pin(refresh));
     }
 
     let (fleet, writing) = Fleet::open(store, kinds, clock);
     shutdown.spawn_last(async move {
         if let Err(error) = writing.await {
-            tracing::error!(%error, "the writer of the fleet did not end well");
+            tracing::error!(%error, "the writer of the fleet has panicked");
         }
     });
     let stopping = CancellationToken::new();
     shutdown.spawn({
-        let (begun, stopping) = (shutdown.requested(), stopping.clone());
+        let (requested, stopping) = (shutdown.requested(), stopping.clone());
         async move {
-            begun.await;
+            requested.await;
             stopping.cancel();
         }
     });
@@ -91,31 +91,34 @@ pub fn assemble(
     Ok(Assembled { routes, fleet })
 }
 
-/// Says whether the database answers. What it says itself is for the log.
-async fn look_after(store: Arc<dyn Store>, component: Component) {
-    let mut troubled = false;
+/// Checks whether the database responds. Its error messages are only logged.
+async fn check_database(store: Arc<dyn Store>, component: Component) {
+    let mut failing = false;
     loop {
-        let trouble = match tokio::time::timeout(PING, store.ping()).await {
+        let failure = match tokio::time::timeout(PING_INTERVAL, store.ping()).await {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some((error.to_string(), "it does not do what it is asked")),
-            Err(_) => Some((format!("no answer within {PING:?}"), "it does not answer in time")),
+            Ok(Err(error)) => Some((error.to_string(), "requests to the database fail")),
+            Err(_) => Some((
+                format!("no response within {PING_INTERVAL:?}"),
+                "the database does not respond in time",
+            )),
         };
-        match (&trouble, troubled) {
-            (Some((error, _)), false) => tracing::warn!(%error, "the fleet database is in trouble"),
-            (None, true) => tracing::info!("the fleet database answers again"),
+        match (&failure, failing) {
+            (Some((error, _)), false) => tracing::warn!(%error, "the fleet database is not available"),
+            (None, true) => tracing::info!("the fleet database is available again"),
             _ => {}
         }
-        troubled = trouble.is_some();
-        match trouble {
+        failing = failure.is_some();
+        match failure {
             None => component.ready(),
-            Some((_, words)) => component.not_ready(words),
+            Some((_, message)) => component.not_ready(message),
         }
-        tokio::time::sleep(PING).await;
+        tokio::time::sleep(PING_INTERVAL).await;
     }
 }
 
-/// Removes what is old, a slice at a time.
-async fn clean(store: Arc<dyn Store>, clock: Arc<dyn Clock>, limits: Limits) {
+/// Removes expired log entries and tombstones in batches.
+async fn prune(store: Arc<dyn Store>, clock: Arc<dyn Clock>, limits: Limits) {
     let age = SignedDuration::from_hours(24 * i64::from(limits.status_log_days));
     loop {
         let before = clock.now().checked_sub(age).unwrap_or(Timestamp::MIN);
@@ -124,12 +127,12 @@ async fn clean(store: Arc<dyn Store>, clock: Arc<dyn Clock>, limits: Limits) {
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => break,
                 Err(error) => {
-                    tracing::warn!(%error, "what is old could not be removed from the fleet database");
+                    tracing::warn!(%error, "cannot remove expired entries from the fleet database; retrying in a minute");
                     break;
                 }
             }
         }
-        tokio::time::sleep(CLEAN).await;
+        tokio::time::sleep(PRUNE_INTERVAL).await;
     }
 }
 
@@ -147,19 +150,19 @@ mod tests {
         Changed, Event, Listing, Loaded, Needs, Page, Pending, Query, Revision, StoreError, Transaction,
     };
 
-    /// A database that does as the test says.
+    /// A store whose behaviour the test sets.
     #[derive(Default)]
-    struct Moody {
-        mood: Mutex<Mood>,
+    struct FakeStore {
+        behaviour: Mutex<Behaviour>,
         pruned: Mutex<Vec<(Timestamp, u64)>>,
     }
 
     #[derive(Clone, Copy, Default)]
-    enum Mood {
+    enum Behaviour {
         #[default]
-        Well,
-        Failing,
-        Silent,
+        Succeeds,
+        Fails,
+        Hangs,
     }
 
     fn unavailable<T>() -> Result<T, StoreError> {
@@ -167,17 +170,17 @@ mod tests {
     }
 
     #[async_trait]
-    impl Store for Moody {
+    impl Store for FakeStore {
         async fn ping(&self) -> Result<(), StoreError> {
-            let mood = *self.mood.lock();
-            match mood {
-                Mood::Well => Ok(()),
-                Mood::Failing => unavailable(),
-                Mood::Silent => std::future::pending().await,
+            let behaviour = *self.behaviour.lock();
+            match behaviour {
+                Behaviour::Succeeds => Ok(()),
+                Behaviour::Fails => unavailable(),
+                Behaviour::Hangs => std::future::pending().await,
             }
         }
 
-        /// There is more to remove every other time.
+        /// Every other call reports that there is more to remove.
         async fn prune(&self, log_before: Timestamp, tombstones: u64) -> Result<bool, StoreError> {
             let mut pruned = self.pruned.lock();
             pruned.push((log_before, tombstones));
@@ -217,36 +220,37 @@ mod tests {
         }
 
         async fn pending(&self, _: &str) -> Result<Vec<Pending>, StoreError> {
-            let mood = *self.mood.lock();
-            match mood {
-                Mood::Silent => std::future::pending().await,
+            let behaviour = *self.behaviour.lock();
+            match behaviour {
+                Behaviour::Hangs => std::future::pending().await,
                 _ => unavailable(),
             }
         }
     }
 
-    async fn passes(seconds: u64) {
+    async fn advance(seconds: u64) {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn readiness_follows_the_database_and_does_not_tell_what_it_said() {
-        let (store, health, shutdown) = (Arc::new(Moody::default()), Health::default(), Shutdown::default());
+    async fn readiness_follows_the_database_without_its_error_messages() {
+        let (store, health, shutdown) =
+            (Arc::new(FakeStore::default()), Health::default(), Shutdown::default());
         let (clock, metrics) = (Arc::new(SystemClock), Metrics::default());
         let _fleet = assemble(store.clone(), Config::default(), clock, &metrics, &health, &shutdown);
         assert_eq!(health.not_ready().len(), 1);
         let rows = [
-            (Mood::Well, ""),
-            (Mood::Failing, "it does not do what it is asked"),
-            (Mood::Silent, "it does not answer in time"),
-            (Mood::Well, ""),
+            (Behaviour::Succeeds, ""),
+            (Behaviour::Fails, "requests to the database fail"),
+            (Behaviour::Hangs, "the database does not respond in time"),
+            (Behaviour::Succeeds, ""),
         ];
-        for (mood, words) in rows {
-            *store.mood.lock() = mood;
-            passes(5).await;
-            let troubles: Vec<_> = health.not_ready();
-            let expected = [("fleet database".to_owned(), words.to_owned())];
-            assert_eq!(troubles, if words.is_empty() { &[][..] } else { &expected[..] });
+        for (behaviour, message) in rows {
+            *store.behaviour.lock() = behaviour;
+            advance(5).await;
+            let not_ready: Vec<_> = health.not_ready();
+            let expected = [("fleet database".to_owned(), message.to_owned())];
+            assert_eq!(not_ready, if message.is_empty() { &[][..] } else { &expected[..] });
         }
         let text = metrics.text();
         assert!(text.contains("hyperfleet_db_errors_total{operation=\"ping\"}"), "{text}");
@@ -254,10 +258,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_database_that_does_not_count_does_not_keep_the_metrics_from_being_read() {
-        let (store, metrics) = (Arc::new(Moody::default()), Metrics::default());
+    async fn metrics_are_served_although_the_database_hangs() {
+        let (store, metrics) = (Arc::new(FakeStore::default()), Metrics::default());
         let (health, shutdown) = (Health::default(), Shutdown::default());
-        *store.mood.lock() = Mood::Silent;
+        *store.behaviour.lock() = Behaviour::Hangs;
         let _fleet =
             assemble(store.clone(), Config::default(), Arc::new(SystemClock), &metrics, &health, &shutdown);
         let began = tokio::time::Instant::now();
@@ -267,11 +271,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_old_is_removed_every_minute_until_nothing_is_left() {
-        let (store, limits) = (Arc::new(Moody::default()), Limits { tombstones: 7, ..Limits::default() });
-        let cleaning = tokio::spawn(clean(store.clone(), Arc::new(SystemClock), limits));
-        passes(61).await;
-        cleaning.abort();
+    async fn expired_entries_are_removed_every_minute_until_none_is_left() {
+        let (store, limits) = (Arc::new(FakeStore::default()), Limits { tombstones: 7, ..Limits::default() });
+        let pruning = tokio::spawn(prune(store.clone(), Arc::new(SystemClock), limits));
+        advance(61).await;
+        pruning.abort();
         let pruned = store.pruned.lock();
         assert_eq!(pruned.len(), 4);
         let age = Timestamp::now().duration_since(pruned.first().unwrap().0);

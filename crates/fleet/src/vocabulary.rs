@@ -1,6 +1,6 @@
-//! What conditions are called. The two of a whole resource have two pairs of names in the field; either is understood.
+//! The names of conditions. The two combined conditions of a resource have two pairs of names; both are accepted in searches.
 
-/// The names of the two conditions of a whole resource.
+/// The names of the two combined conditions of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Vocabulary {
     /// `Ready` and `Available`.
@@ -10,25 +10,25 @@ pub enum Vocabulary {
     Upstream,
 }
 
-/// All adapters hold, at the generation the resource has now: under either name.
+/// All adapters report the current generation as available: both names.
 const CURRENT: [&str; 2] = ["Ready", "Reconciled"];
-/// The last generation at which all adapters held still holds: under either name.
+/// The last known good generation is still available: both names.
 const LAST_KNOWN: [&str; 2] = ["Available", "LastKnownReconciled"];
 
 /// The conditions of a report.
 pub mod reported {
-    /// Whether what the adapter looks after is well.
+    /// Whether what the adapter manages is available.
     pub const AVAILABLE: &str = "Available";
     /// Whether the adapter has done its work.
     pub const APPLIED: &str = "Applied";
-    /// Whether the adapter itself is well.
+    /// Whether the adapter itself is healthy.
     pub const HEALTH: &str = "Health";
     /// Whether the adapter has cleaned up after a resource that is being deleted.
     pub const FINALIZED: &str = "Finalized";
 }
 
 impl Vocabulary {
-    /// What the condition for the current generation is called.
+    /// The name of the condition for the current generation.
     pub fn current(self) -> &'static str {
         match self {
             Self::Ready => "Ready",
@@ -36,7 +36,7 @@ impl Vocabulary {
         }
     }
 
-    /// What the condition for the last known good generation is called.
+    /// The name of the condition for the last known good generation.
     pub fn last_known(self) -> &'static str {
         match self {
             Self::Ready => "Available",
@@ -44,23 +44,23 @@ impl Vocabulary {
         }
     }
 
-    /// Whether this is the name of one of the two, in either pair.
+    /// Whether this is a name of a combined condition.
     pub fn is_root(self, type_: &str) -> bool {
         is_current(type_) || is_last_known(type_)
     }
 }
 
-/// Whether this names the condition for the current generation.
+/// Whether this is a name of the condition for the current generation.
 pub fn is_current(type_: &str) -> bool {
     CURRENT.contains(&type_)
 }
 
-/// Whether this names the condition for the last known good generation.
+/// Whether this is a name of the condition for the last known good generation.
 pub fn is_last_known(type_: &str) -> bool {
     LAST_KNOWN.contains(&type_)
 }
 
-/// The condition of a resource that tells of one adapter: `my-adapter` becomes `MyAdapterSuccessful`.
+/// The condition type of an adapter: `my-adapter` becomes `MyAdapterSuccessful`.
 pub fn adapter_condition(adapter: &str) -> String {
     let mut type_ = String::with_capacity(adapter.len() + 10);
     for word in adapter.split('-') {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_adapter_gives_its_condition_its_name() {
+    fn condition_type_is_derived_from_the_adapter() {
         let rows =
             [("my-adapter", "MyAdapterSuccessful"), ("dns", "DnsSuccessful"), ("a--b", "ABSuccessful")];
         for (adapter, type_) in rows {

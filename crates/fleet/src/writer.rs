@@ -1,5 +1,5 @@
-//! The one who writes: commands queue up, and whoever waits when the last commit is done goes into the next. So a thousand
-//! reports cost a few commits, each answered only after it is on disk.
+//! The single writer: commands are queued, and all that wait when a commit is done form the next batch. A thousand reports need only a
+//! few commits, and each response is sent after its commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::kinds::Kinds;
 use crate::resource::{Report, Resource};
 use crate::store::{Needs, Store, StoreError};
 
-/// How many commands one transaction takes.
-const BATCH: usize = 256;
-/// How many commands may wait.
-const QUEUE: usize = 4096;
-/// How often a batch is tried again when another process was in the way.
-const TRIES: usize = 5;
-/// How long a command may wait for its turn and its commit.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The maximum number of commands of a transaction.
+const MAX_BATCH: usize = 256;
+/// The maximum number of waiting commands.
+const QUEUE_CAPACITY: usize = 4096;
+/// How often a batch is attempted if another process causes conflicts.
+const MAX_ATTEMPTS: usize = 5;
+/// How long a command may wait in the queue and for its commit.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What to write.
+/// A write.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Command {
@@ -64,26 +64,26 @@ impl Command {
     }
 }
 
-/// What came of a command, on disk.
+/// The committed result of a command.
 #[derive(Clone, Debug)]
 pub enum Done {
-    /// The resource as it is, or last was.
+    /// The resource after the command, or before its removal.
     Resource(Box<Resource>),
-    /// What became of the report.
+    /// The verdict on a report.
     Reported(Reported),
 }
 
-/// Why a command was not done.
+/// Why a command failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WriteError {
-    /// It may not be done.
+    /// The command violates a rule.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The database does not answer, or too much waits for it.
+    /// The database does not respond, or the queue is full.
     #[error("the database is not available")]
     Unavailable,
-    /// It took too long; whether it was done is not known.
-    #[error("the database did not answer in time")]
+    /// The command took too long; it is unknown whether it was committed.
+    #[error("the database did not respond in time")]
     TimedOut,
     /// The database failed.
     #[error("the database failed")]
@@ -93,8 +93,7 @@ pub enum WriteError {
 type Outcome = Result<Done, WriteError>;
 type Answer = oneshot::Sender<Outcome>;
 
-/// Where commands are handed in. Clones hand in to the same writer, which ends when the last one is gone and everything
-/// handed in is done.
+/// The queue of the writer. Clones share it. The writer ends when the last clone is dropped and all commands are done.
 #[derive(Clone, Debug)]
 pub struct Writer {
     queue: mpsc::Sender<(Command, Answer)>,
@@ -103,22 +102,22 @@ pub struct Writer {
 impl Writer {
     /// Starts the writer of a store.
     pub fn start(store: Arc<dyn Store>, kinds: Arc<Kinds>, clock: Arc<dyn Clock>) -> (Self, JoinHandle<()>) {
-        let (queue, mut commands) = mpsc::channel(QUEUE);
-        let pen = Pen { store, kinds, clock };
+        let (queue, mut commands) = mpsc::channel(QUEUE_CAPACITY);
+        let task_state = WriterTask { store, kinds, clock };
         let task = tokio::spawn(async move {
-            let mut waiting = Vec::with_capacity(BATCH);
-            while commands.recv_many(&mut waiting, BATCH).await > 0 {
-                pen.write(std::mem::take(&mut waiting)).await;
+            let mut waiting = Vec::with_capacity(MAX_BATCH);
+            while commands.recv_many(&mut waiting, MAX_BATCH).await > 0 {
+                task_state.write(std::mem::take(&mut waiting)).await;
             }
         });
         (Self { queue }, task)
     }
 
-    /// Does a command, and returns when it is on disk.
+    /// Executes a command, and returns after its commit.
     pub async fn write(&self, command: Command) -> Result<Done, WriteError> {
         let (answer, done) = oneshot::channel();
         self.queue.try_send((command, answer)).map_err(|_| WriteError::Unavailable)?;
-        match tokio::time::timeout(PATIENCE, done).await {
+        match tokio::time::timeout(WRITE_TIMEOUT, done).await {
             Ok(Ok(done)) => done,
             Ok(Err(_)) => Err(WriteError::Unavailable),
             Err(_) => Err(WriteError::TimedOut),
@@ -126,39 +125,39 @@ impl Writer {
     }
 }
 
-struct Pen {
+struct WriterTask {
     store: Arc<dyn Store>,
     kinds: Arc<Kinds>,
     clock: Arc<dyn Clock>,
 }
 
-impl Pen {
+impl WriterTask {
     async fn write(&self, mut batch: Vec<(Command, Answer)>) {
         let outcome = self.transact(&mut batch).await;
-        // One command that the database cannot take must not take the others with it.
+        // A command that the database rejects must not fail the others: repeat them one by one.
         if matches!(outcome, Err(StoreError::Failed(_))) && batch.len() > 1 {
-            for alone in batch {
-                let mut alone = vec![alone];
-                let outcome = self.transact(&mut alone).await;
-                answer(alone, outcome);
+            for command in batch {
+                let mut single = vec![command];
+                let outcome = self.transact(&mut single).await;
+                respond(single, outcome);
             }
         } else {
-            answer(batch, outcome);
+            respond(batch, outcome);
         }
     }
 
-    /// Does what is still waited for: who has given up may have asked again elsewhere, and must not be surprised.
+    /// Executes the commands whose callers still wait. A caller that has given up may have retried elsewhere.
     async fn transact(&self, batch: &mut Vec<(Command, Answer)>) -> Result<Vec<Outcome>, StoreError> {
-        let mut tries = 1;
+        let mut attempts = 1;
         loop {
             batch.retain(|(_, answer)| !answer.is_closed());
             match self.attempt(batch).await {
-                Err(StoreError::Conflict(words)) if tries < TRIES => {
-                    tracing::debug!(%words, tries, "another writer was in the way; trying again");
-                    tries += 1;
+                Err(StoreError::Conflict(cause)) if attempts < MAX_ATTEMPTS => {
+                    tracing::debug!(%cause, attempts, "conflict with another writer; retrying");
+                    attempts += 1;
                 }
                 Err(error) => {
-                    tracing::error!(%error, commands = batch.len(), "writing failed");
+                    tracing::error!(%error, commands = batch.len(), "cannot write to the fleet database");
                     return Err(error);
                 }
                 done => return done,
@@ -186,26 +185,26 @@ impl Pen {
     }
 }
 
-/// Answers everybody, each with their own outcome or all with the failure.
-fn answer(batch: Vec<(Command, Answer)>, outcomes: Result<Vec<Outcome>, StoreError>) {
+/// Sends each caller its outcome, or all callers the error.
+fn respond(batch: Vec<(Command, Answer)>, outcomes: Result<Vec<Outcome>, StoreError>) {
     let outcomes = match outcomes {
         Ok(outcomes) => outcomes,
-        Err(error) => batch.iter().map(|_| Err(in_brief(&error))).collect(),
+        Err(error) => batch.iter().map(|_| Err(write_error(&error))).collect(),
     };
     for ((_, answer), outcome) in batch.into_iter().zip(outcomes) {
-        // Whoever asked may have gone.
+        // The caller may have given up.
         let _ = answer.send(outcome);
     }
 }
 
-fn in_brief(error: &StoreError) -> WriteError {
+fn write_error(error: &StoreError) -> WriteError {
     match error {
         StoreError::Conflict(_) | StoreError::Unavailable(_) => WriteError::Unavailable,
         StoreError::Failed(_) => WriteError::Failed,
     }
 }
 
-/// An instant as databases keep it.
+/// A time in microseconds, which both databases store.
 pub fn microseconds(instant: Timestamp) -> Timestamp {
     instant
         .round(jiff::TimestampRound::new().smallest(Unit::Microsecond).mode(jiff::RoundMode::Trunc))

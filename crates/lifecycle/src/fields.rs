@@ -74,7 +74,12 @@ pub fn is_overridden(object: &ManagedClusterAddOn) -> bool {
     is_placed(object) && is_set_by_others(object, Field::InstallVersion)
 }
 
-/// The field managers that have written the version of a ManagedClusterAddOn.
-pub fn version_managers(object: &ManagedClusterAddOn) -> Vec<&str> {
-    Field::InstallVersion.managers(object).filter_map(|entry| entry.manager.as_deref()).collect()
+/// Who has set the version of a ManagedClusterAddOn in place of its placement.
+pub fn describe_override(object: &ManagedClusterAddOn) -> String {
+    let managers: Vec<&str> =
+        Field::InstallVersion.managers(object).filter_map(|entry| entry.manager.as_deref()).collect();
+    match managers.as_slice() {
+        [] => "its version is not set by its placement".to_owned(),
+        managers => format!("its version is set by {}, not by its placement", managers.join(" and ")),
+    }
 }

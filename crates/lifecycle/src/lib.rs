@@ -6,6 +6,7 @@
 //! | `clusters` | which clusters are accepted and reachable |
 //! | `placement` | which clusters a Placement selects |
 //! | `install` | which clusters have a ManagedClusterAddOn, and which version it requests |
+//! | `report` | what status and command line show: the progress of rollouts, the blast radius of a change |
 //! | `version`, `render`, `rollout`, `addon` | which versions exist, which objects they consist of, which clusters may start, and how far each cluster is |
 //!
 //! In each module, `decide` is pure and has the tables; `controller` reads, calls it, and writes the differences.
@@ -18,6 +19,7 @@ pub mod hub;
 pub mod install;
 pub mod placement;
 pub mod render;
+pub mod report;
 pub mod rollout;
 pub mod standing;
 pub mod version;

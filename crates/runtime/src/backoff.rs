@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 /// How the delay between retries grows.
 #[derive(Clone, Copy, Debug)]
 pub struct BackoffPolicy {
@@ -29,33 +27,32 @@ impl BackoffPolicy {
 
 /// The number of failures in a row of each key.
 #[derive(Debug)]
-pub struct Backoff<K> {
+pub(crate) struct Backoff<K> {
     policy: BackoffPolicy,
-    failures: Mutex<HashMap<K, u32>>,
+    failures: HashMap<K, u32>,
 }
 
 impl<K: Hash + Eq> Backoff<K> {
     /// A backoff in which no key has failed.
-    pub fn new(policy: BackoffPolicy) -> Self {
-        Self { policy, failures: Mutex::new(HashMap::new()) }
+    pub(crate) fn new(policy: BackoffPolicy) -> Self {
+        Self { policy, failures: HashMap::new() }
     }
 
     /// Counts a failure of a key and returns the delay before its retry.
-    pub fn record_failure(&self, key: K) -> Duration {
-        let mut failures = self.failures.lock();
-        let count = failures.entry(key).or_insert(0);
+    pub(crate) fn record_failure(&mut self, key: K) -> Duration {
+        let count = self.failures.entry(key).or_insert(0);
         *count = count.saturating_add(1);
         self.policy.delay(*count, rand::random())
     }
 
     /// Forgets the failures of a key: it succeeded, or its object was deleted.
-    pub fn reset(&self, key: &K) {
-        self.failures.lock().remove(key);
+    pub(crate) fn reset(&mut self, key: &K) {
+        self.failures.remove(key);
     }
 
-    /// The number of failures in a row of a key.
-    pub fn failures(&self, key: &K) -> u32 {
-        self.failures.lock().get(key).copied().unwrap_or_default()
+    #[cfg(test)]
+    pub(crate) fn failures(&self, key: &K) -> u32 {
+        self.failures.get(key).copied().unwrap_or_default()
     }
 }
 
@@ -76,7 +73,7 @@ mod tests {
     #[test]
     fn failures_are_counted_per_key_until_reset() {
         let policy = BackoffPolicy { initial: Duration::from_secs(4), max: Duration::from_secs(64) };
-        let backoff = Backoff::new(policy);
+        let mut backoff = Backoff::new(policy);
         let within = |delay: Duration, max: u64| {
             delay <= Duration::from_secs(max) && delay >= Duration::from_secs(max * 3 / 4)
         };

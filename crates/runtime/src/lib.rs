@@ -6,7 +6,8 @@
 //! | [`Reconciler`], [`run`] | the plain controller: one function per object of a kind |
 //! | [`IndexedReconciler`], [`run_indexed`] | the controller over an index in memory: watches → index → dirty keys → reconcile |
 //! | [`Watches`], [`Watch`], [`DirtyKeys`] | how watches fill an index, and how the index enqueues keys |
-//! | [`Timers`], [`Backoff`], [`BackoffPolicy`] | deadlines by key; growing delays after failures |
+//! | [`Objects`], [`ObjectIndex`] | caches of whole objects, and the index of the plain controller |
+//! | [`BackoffPolicy`] | growing delays after failures |
 //! | [`Leadership`], [`Election`] | which of several replicas acts |
 //! | [`Metrics`], [`Health`], [`http`] | what the process reports about itself |
 //! | [`Shutdown`] | a stop that finishes what is running |
@@ -25,13 +26,14 @@ pub mod http;
 mod indexed;
 mod leadership;
 pub mod metrics;
+mod objects;
 mod reconciler;
 mod shutdown;
 mod timers;
 mod watches;
 mod work_queue;
 
-pub use backoff::{Backoff, BackoffPolicy};
+pub use backoff::BackoffPolicy;
 pub use context::Context;
 pub use dirty::DirtyKeys;
 pub use election::Election;
@@ -39,9 +41,9 @@ pub use health::{Component, Health, describe_watch_error};
 pub use indexed::{IndexedReconciler, run_indexed};
 pub use leadership::Leadership;
 pub use metrics::Metrics;
-pub use reconciler::{Next, ReconcileError, Reconciler, Retry, run};
+pub use objects::{ObjectIndex, Objects};
+pub use reconciler::{IndexOf, Next, ReconcileError, Reconciler, Retry, run};
 pub use shutdown::Shutdown;
-pub use timers::Timers;
 pub use watches::{
     Deleted, DynamicWatches, IndexSource, Listing, ObjectName, Origin, SharedWatches, Subscription, Watch,
     WatchHandle, Watches,

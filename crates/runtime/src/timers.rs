@@ -7,24 +7,8 @@ use std::hash::Hash;
 use tokio::time::Instant;
 
 /// Deadlines by key, on tokio's clock.
-///
-/// ```
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-/// use std::time::Duration;
-/// use bellwether_runtime::Timers;
-/// use tokio::time::Instant;
-///
-/// let mut timers = Timers::default();
-/// let now = Instant::now();
-/// timers.set("late", now + Duration::from_millis(2));
-/// timers.set("early", now + Duration::from_secs(60));
-/// timers.set("early", now + Duration::from_millis(1)); // replaces the deadline above
-/// assert_eq!(timers.next().await, "early");
-/// assert_eq!(timers.next().await, "late");
-/// # });
-/// ```
 #[derive(Debug)]
-pub struct Timers<K> {
+pub(crate) struct Timers<K> {
     entries: BTreeSet<(Instant, K)>,
     deadlines: HashMap<K, Instant>,
 }
@@ -37,7 +21,7 @@ impl<K> Default for Timers<K> {
 
 impl<K: Clone + Ord + Hash> Timers<K> {
     /// Sets the deadline of a key, in place of the one it had.
-    pub fn set(&mut self, key: K, at: Instant) {
+    pub(crate) fn set(&mut self, key: K, at: Instant) {
         match self.deadlines.insert(key.clone(), at) {
             Some(before) if before == at => return,
             Some(before) => {
@@ -49,21 +33,21 @@ impl<K: Clone + Ord + Hash> Timers<K> {
     }
 
     /// Sets the deadline of a key, unless the key has an earlier one.
-    pub fn set_earlier(&mut self, key: K, at: Instant) {
+    pub(crate) fn set_earlier(&mut self, key: K, at: Instant) {
         if self.deadlines.get(&key).is_none_or(|held| at < *held) {
             self.set(key, at);
         }
     }
 
     /// Removes the deadline of a key.
-    pub fn cancel(&mut self, key: &K) {
+    pub(crate) fn cancel(&mut self, key: &K) {
         if let Some(at) = self.deadlines.remove(key) {
             self.entries.remove(&(at, key.clone()));
         }
     }
 
     /// Waits until a key is due and removes it; waits forever while there is none. Cancel-safe.
-    pub async fn next(&mut self) -> K {
+    pub(crate) async fn next(&mut self) -> K {
         match self.entries.first() {
             Some((at, _)) => tokio::time::sleep_until(*at).await,
             None => std::future::pending().await,
@@ -76,21 +60,6 @@ impl<K: Clone + Ord + Hash> Timers<K> {
             // Unreachable: the exclusive borrow keeps the entry in place.
             None => std::future::pending().await,
         }
-    }
-
-    /// Whether a key has a deadline.
-    pub fn contains(&self, key: &K) -> bool {
-        self.deadlines.contains_key(key)
-    }
-
-    /// The number of keys with a deadline.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether no key has a deadline.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 }
 
@@ -109,7 +78,7 @@ mod tests {
         timers.set("key", start + Duration::from_secs(30));
         assert_eq!(timers.next().await, "key");
         assert_eq!(start.elapsed().as_secs(), 30);
-        assert!(timers.is_empty());
+        assert!(timers.entries.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -153,7 +122,7 @@ mod tests {
                         model.insert(key, at);
                     }
                 }
-                assert_eq!(timers.len(), model.len());
+                assert_eq!(timers.entries.len(), model.len());
                 let mut expected: Vec<(u64, u8)> = model.into_iter().map(|(key, at)| (at, key)).collect();
                 expected.sort_unstable();
                 for (_, key) in expected {

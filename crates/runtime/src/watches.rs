@@ -172,7 +172,7 @@ impl<I: Send + 'static> Watches<I> {
             index,
             health: Arc::new(WatchHealth {
                 components: Mutex::new(vec![component]),
-                errors: Mutex::default(),
+                states: Mutex::default(),
             }),
             streams: SelectAll::new(),
             unsynced: BTreeSet::new(),
@@ -190,10 +190,13 @@ impl<I: Send + 'static> Watches<I> {
         let id = self.health.add();
         self.unsynced.insert(id);
         let (answered, failed) = (self.health.clone(), self.health.clone());
-        let api = (watch.api)(notify_on_success(&watch.client, Arc::new(move || answered.set(id, None))));
+        let api = (watch.api)(notify_on_success(
+            &watch.client,
+            Arc::new(move || answered.set(id, WatchState::Healthy)),
+        ));
         let events = watcher(api, watch.config).default_backoff().inspect(move |event| {
             if let Err(error) = event {
-                failed.set(id, Some(describe_watch_error(error)));
+                failed.set(id, WatchState::Failing(describe_watch_error(error)));
             }
         });
         let log = self.log();
@@ -201,6 +204,17 @@ impl<I: Send + 'static> Watches<I> {
             apply(events, self.index.clone(), watch.on_apply, watch.on_delete, watch.on_list, log, id)
                 .boxed(),
         );
+        self
+    }
+
+    /// Adds a watch that counts neither for the sync nor for the readiness of the controller, as its kind may not be served.
+    #[must_use]
+    pub fn with_optional<K>(mut self, watch: Watch<I, K>) -> Self
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let dynamic = self.dynamic();
+        self.streams.push(dynamic.events(watch).boxed());
         self
     }
 
@@ -220,6 +234,14 @@ impl<I: Send + 'static> Watches<I> {
     pub fn share(self) -> SharedWatches<I> {
         let (state, _) = watch::channel(SourceState { changes: 0, is_synced: false });
         SharedWatches { watches: self, state }
+    }
+
+    /// The error of a watch that fails at the moment; it is retried.
+    pub fn error(&self) -> Option<String> {
+        self.health.states.lock().values().find_map(|state| match state {
+            WatchState::Failing(error) => Some(error.clone()),
+            WatchState::Starting | WatchState::Healthy => None,
+        })
     }
 
     async fn next_change(&mut self) {
@@ -337,13 +359,19 @@ impl<I: Send + 'static> DynamicWatches<I> {
     where
         K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     {
-        let events = watcher((watch.api)(watch.client), watch.config).default_backoff();
-        let (index, log) = (self.index.clone(), self.log.clone());
-        let events = apply(events, index, watch.on_apply, watch.on_delete, watch.on_list, log, usize::MAX);
-        let (events, handle) = stream::abortable(events);
+        let (events, handle) = stream::abortable(self.events(watch));
         // The controller has ended when nobody receives.
         let _ = self.adder.send(events.boxed());
         WatchHandle(handle)
+    }
+
+    fn events<K>(&self, watch: Watch<I, K>) -> impl Stream<Item = Progress> + Send + use<I, K>
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+    {
+        let events = watcher((watch.api)(watch.client), watch.config).default_backoff();
+        let (index, log) = (self.index.clone(), self.log.clone());
+        apply(events, index, watch.on_apply, watch.on_delete, watch.on_list, log, usize::MAX)
     }
 }
 
@@ -417,24 +445,34 @@ where
 /// Whether the API answers each watch of a controller.
 struct WatchHealth {
     components: Mutex<Vec<Component>>,
-    errors: Mutex<BTreeMap<usize, Option<String>>>,
+    states: Mutex<BTreeMap<usize, WatchState>>,
+}
+
+enum WatchState {
+    Starting,
+    Healthy,
+    Failing(String),
 }
 
 impl WatchHealth {
     fn add(&self) -> usize {
-        let mut errors = self.errors.lock();
-        let id = errors.len();
-        errors.insert(id, Some("it has not started yet".to_owned()));
+        let mut states = self.states.lock();
+        let id = states.len();
+        states.insert(id, WatchState::Starting);
         id
     }
 
-    fn set(&self, id: usize, error: Option<String>) {
-        let mut errors = self.errors.lock();
-        errors.insert(id, error);
-        let error = errors.values().flatten().next();
+    fn set(&self, id: usize, state: WatchState) {
+        let mut states = self.states.lock();
+        states.insert(id, state);
+        let error = states.values().find_map(|state| match state {
+            WatchState::Starting => Some("it has not started yet"),
+            WatchState::Failing(error) => Some(error.as_str()),
+            WatchState::Healthy => None,
+        });
         for component in self.components.lock().iter() {
             match error {
-                Some(error) => component.not_ready(error.clone()),
+                Some(error) => component.not_ready(error),
                 None => component.ready(),
             }
         }

@@ -1,4 +1,4 @@
-//! How an object wants to be simulated, and how far its rollout is by now.
+//! The simulated behaviour of an object, from its annotation, and the stage of its rollout.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -6,27 +6,27 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// Says on an object, or on its pod template, how it behaves: `fail`, `never`, or `delay=5s`.
+/// The annotation of an object, or of its pod template, that sets its behaviour: `fail`, `never`, or `delay=5s`.
 pub const ANNOTATION: &str = "bellwether.io/simulate";
 
-/// What becomes of a rollout.
+/// The result of a simulated rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Behaviour {
-    /// It is ready after the usual delay.
+    /// It succeeds after the default delay.
     #[default]
     Succeed,
-    /// It is ready after a delay of its own.
+    /// It succeeds after this delay.
     SucceedAfter(Duration),
-    /// It fails after the usual delay.
+    /// It fails after the default delay.
     Fail,
-    /// It stays as it begins.
+    /// It never finishes.
     Never,
 }
 
-/// A value of the annotation that says nothing.
+/// An invalid value of the annotation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{ANNOTATION} is {0:?}, which is none of fail, never, or delay=DURATION such as delay=5s; it is ignored"
+    "the annotation {ANNOTATION} has the invalid value {0:?}, which is ignored; use fail, never, or delay=DURATION such as delay=5s"
 )]
 pub struct Unreadable(String);
 
@@ -50,9 +50,9 @@ impl FromStr for Behaviour {
 type Annotations = BTreeMap<String, String>;
 
 impl Behaviour {
-    /// What the annotations of an object and of its pod template ask for. The object's own wins; what cannot be read
-    /// counts as absent, and is handed back to be told.
-    pub(crate) fn asked_for(
+    /// The behaviour from the annotations of an object and of its pod template. The annotation of the object takes precedence. An
+    /// invalid value is ignored and returned, so that it can be logged.
+    pub(crate) fn requested(
         object: Option<&Annotations>,
         template: Option<&Annotations>,
     ) -> (Self, Option<Unreadable>) {
@@ -67,12 +67,12 @@ impl Behaviour {
         (Self::default(), unreadable)
     }
 
-    /// How far a rollout is that was first seen some time ago, and after how much more time that changes.
-    pub(crate) fn stage(self, usual_delay: Duration, since: Duration) -> (Stage, Option<Duration>) {
+    /// The stage of a rollout, and after how much time it changes.
+    pub(crate) fn stage(self, default_delay: Duration, since: Duration) -> (Stage, Option<Duration>) {
         let (delay, end) = match self {
-            Self::Succeed => (usual_delay, Stage::Succeeded),
+            Self::Succeed => (default_delay, Stage::Succeeded),
             Self::SucceedAfter(delay) => (delay, Stage::Succeeded),
-            Self::Fail => (usual_delay, Stage::Failed),
+            Self::Fail => (default_delay, Stage::Failed),
             Self::Never => return (Stage::Begun, None),
         };
         match delay.checked_sub(since).filter(|left| !left.is_zero()) {
@@ -82,7 +82,7 @@ impl Behaviour {
     }
 }
 
-/// How far a rollout is.
+/// The stage of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Begun,
@@ -113,28 +113,28 @@ mod tests {
     #[case("5s", None)]
     #[case("Fail", None)]
     #[case("", None)]
-    fn a_value_is_read_or_refused(#[case] text: &str, #[case] wanted: Option<Behaviour>) {
-        assert_eq!(text.parse::<Behaviour>().ok(), wanted);
+    fn valid_values_are_parsed(#[case] text: &str, #[case] expected: Option<Behaviour>) {
+        assert_eq!(text.parse::<Behaviour>().ok(), expected);
     }
 
     #[rstest]
-    #[case::nothing_said(None, None, Behaviour::Succeed, None)]
-    #[case::the_template_counts(None, Some("fail"), Behaviour::Fail, None)]
-    #[case::the_object_wins(Some("never"), Some("fail"), Behaviour::Never, None)]
-    #[case::nonsense_counts_as_absent(Some("what"), Some("fail"), Behaviour::Fail, Some("what"))]
-    #[case::the_first_nonsense_is_told(Some("a"), Some("b"), Behaviour::Succeed, Some("a"))]
-    fn the_object_is_asked_before_its_template(
+    #[case::no_annotation(None, None, Behaviour::Succeed, None)]
+    #[case::annotation_of_the_template(None, Some("fail"), Behaviour::Fail, None)]
+    #[case::annotation_of_the_object_takes_precedence(Some("never"), Some("fail"), Behaviour::Never, None)]
+    #[case::invalid_value_is_ignored(Some("what"), Some("fail"), Behaviour::Fail, Some("what"))]
+    #[case::first_invalid_value_is_returned(Some("a"), Some("b"), Behaviour::Succeed, Some("a"))]
+    fn annotation_of_the_object_is_read_before_that_of_the_template(
         #[case] object: Option<&str>,
         #[case] template: Option<&str>,
-        #[case] wanted: Behaviour,
-        #[case] told: Option<&str>,
+        #[case] expected: Behaviour,
+        #[case] invalid: Option<&str>,
     ) {
         let annotations = |value: Option<&str>| {
             value.map(|value| Annotations::from([(ANNOTATION.to_owned(), value.to_owned())]))
         };
         let (object, template) = (annotations(object), annotations(template));
-        let (behaviour, unreadable) = Behaviour::asked_for(object.as_ref(), template.as_ref());
-        assert_eq!((behaviour, unreadable), (wanted, told.map(|text| Unreadable(text.to_owned()))));
+        let (behaviour, unreadable) = Behaviour::requested(object.as_ref(), template.as_ref());
+        assert_eq!((behaviour, unreadable), (expected, invalid.map(|text| Unreadable(text.to_owned()))));
     }
 
     #[rstest]
@@ -147,7 +147,7 @@ mod tests {
     #[case(Behaviour::Fail, 1, Stage::Begun, Some(1))]
     #[case(Behaviour::Fail, 2, Stage::Failed, None)]
     #[case(Behaviour::Never, 9999, Stage::Begun, None)]
-    fn a_rollout_is_begun_until_its_delay_is_over(
+    fn rollout_is_in_progress_until_its_delay_has_passed(
         #[case] behaviour: Behaviour,
         #[case] since: u64,
         #[case] stage: Stage,

@@ -1,259 +1,237 @@
-//! Watches the workloads of one cluster, and writes their status when its time has come: one task, which keeps a few
-//! words for each object and reads the object again when it is due.
+//! Simulates the workloads of one cluster: watches say which of them changed, and a reconcile writes the status that a
+//! workload should have by now. The index keeps a few fields of each; which status that is, is left to `decide`.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bellwether_clock::{Clock, whole_seconds};
-use bellwether_runtime::{BackoffPolicy, Timers};
-use futures::stream::{BoxStream, SelectAll, StreamExt as _, select_all};
+use bellwether_runtime::{
+    BackoffPolicy, Context, DirtyKeys, DynamicWatches, IndexedReconciler, Next, ObjectName, ReconcileError,
+    Watch, WatchHandle, Watches, run_indexed,
+};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, PostParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::behaviour::{Behaviour, Unreadable};
-use crate::decide::World;
+use crate::decide::Inputs;
 use crate::workload::{Kind, Workload};
 
-/// How long to wait after a failed write of an object.
-const RETRY: BackoffPolicy = BackoffPolicy { initial: Duration::from_secs(1), max: Duration::from_secs(30) };
-/// How many objects a page of a list has: each is decided as it comes, so that none needs to wait in memory.
-const PAGE: u32 = 100;
+/// How many objects a page of a list has: only a few fields of each are kept.
+const PAGE_SIZE: u32 = 100;
 
 /// Simulates the workloads of one cluster.
 pub struct Simulator {
-    client: Client,
-    clock: Arc<dyn Clock>,
+    context: Context,
     delay: Duration,
-    objects: HashMap<Key, Seen>,
-    timers: Timers<Key>,
-    /// What a list that is under way has not shown yet.
-    unconfirmed: HashSet<Key>,
-    schedulable: HashSet<String>,
+}
+
+impl Simulator {
+    /// For the cluster of a context: rollouts take the delay, and what is written is dated by the clock.
+    pub fn new(context: Context, delay: Duration) -> Self {
+        Self { context, delay }
+    }
+
+    /// Simulates until it is dropped.
+    pub async fn run(self) {
+        let Self { context, delay } = self;
+        let (client, index) = (context.client.clone(), Arc::default());
+        let watches = Watches::new(Reconciler::NAME, &context, Arc::clone(&index))
+            .with(watch::<Deployment>(&client))
+            .with(watch::<StatefulSet>(&client))
+            .with(watch::<DaemonSet>(&client))
+            .with(watch::<Job>(&client));
+        let clock = context.clock.clone();
+        let (watch, nodes) = (watches.dynamic(), OnceLock::new());
+        run_indexed(Reconciler { client, clock, delay, index, watch, nodes }, watches, context).await;
+    }
+}
+
+/// Watches a kind of workload.
+fn watch<W: Workload>(client: &Client) -> Watch<Index, W> {
+    Watch::new(client, Api::<W>::all)
+        .config(watcher::Config::default().page_size(PAGE_SIZE))
+        .on_apply(|index: &mut Index, object: W| {
+            let key = Key { kind: W::KIND, name: ObjectName::of(&object) };
+            index.workloads.entry(key.clone()).or_insert_with(Tracked::new);
+            index.dirty.enqueue(key);
+        })
+        .on_delete(|index, deleted| {
+            let key = Key { kind: W::KIND, name: deleted.name };
+            index.workloads.remove(&key);
+            index.dirty.forget(key);
+        })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
     kind: Kind,
-    namespace: String,
-    name: String,
+    name: ObjectName,
 }
 
-/// What is remembered of an object.
-struct Seen {
-    rollout: Rollout,
+impl fmt::Display for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} {}", self.kind, self.name)
+    }
+}
+
+/// The workloads of a cluster, and its nodes that accept pods.
+#[derive(Default)]
+struct Index {
+    workloads: HashMap<Key, Tracked>,
+    schedulable: HashSet<ObjectName>,
+    dirty: DirtyKeys<Key>,
+}
+
+impl Index {
+    /// Adds or removes a node. A change concerns every DaemonSet.
+    fn set_schedulable(&mut self, node: ObjectName, is_schedulable: bool) {
+        let changed =
+            if is_schedulable { self.schedulable.insert(node) } else { self.schedulable.remove(&node) };
+        if changed {
+            let sets = self.workloads.keys().filter(|key| key.kind == Kind::DaemonSet);
+            sets.for_each(|key| self.dirty.enqueue(key.clone()));
+        }
+    }
+}
+
+/// The tracked fields of a workload.
+struct Tracked {
+    rollout: Option<Rollout>,
     since: Instant,
-    told: Option<Unreadable>,
-    failures: u32,
+    /// The invalid annotation that an event was written for.
+    reported: Option<Unreadable>,
 }
 
-/// What begins the delay anew when it changes.
-#[derive(Clone, PartialEq, Eq)]
+impl Tracked {
+    fn new() -> Self {
+        Self { rollout: None, since: Instant::now(), reported: None }
+    }
+}
+
+/// The delay begins again when one of these changes.
+#[derive(PartialEq, Eq)]
 struct Rollout {
     uid: Option<String>,
     generation: Option<i64>,
     behaviour: Behaviour,
 }
 
-/// What a watch tells.
-enum Sighting {
-    Deployment(watcher::Event<Deployment>),
-    StatefulSet(watcher::Event<StatefulSet>),
-    DaemonSet(watcher::Event<DaemonSet>),
-    Job(watcher::Event<Job>),
-    Node(watcher::Event<Node>),
+struct Reconciler {
+    client: Client,
+    clock: Arc<dyn Clock>,
+    delay: Duration,
+    index: Arc<Mutex<Index>>,
+    watch: DynamicWatches<Index>,
+    /// The watch of nodes. Most clusters have no DaemonSets and need none.
+    nodes: OnceLock<WatchHandle>,
 }
 
-impl Sighting {
-    fn is_of_a_daemon_set(&self) -> bool {
-        matches!(self, Self::DaemonSet(watcher::Event::Apply(_) | watcher::Event::InitApply(_)))
+/// A request failed.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct SimulatorError(#[from] kube::Error);
+
+impl ReconcileError for SimulatorError {
+    fn label(&self) -> &'static str {
+        "api"
     }
 }
 
-type Sightings = SelectAll<BoxStream<'static, watcher::Result<Sighting>>>;
+impl IndexedReconciler for Reconciler {
+    type Key = Key;
+    type Error = SimulatorError;
+    const NAME: &'static str = "workload-simulator";
+    const CONCURRENCY: usize = 4;
+    const RETRY: BackoffPolicy =
+        BackoffPolicy { initial: Duration::from_secs(1), max: Duration::from_secs(30) };
 
-impl Simulator {
-    /// For the cluster behind a client: rollouts take the delay, and what is written is dated by the clock.
-    pub fn new(client: Client, delay: Duration, clock: Arc<dyn Clock>) -> Self {
-        Self {
-            client,
-            clock,
-            delay,
-            objects: HashMap::new(),
-            timers: Timers::default(),
-            unconfirmed: HashSet::new(),
-            schedulable: HashSet::new(),
-        }
+    fn take_dirty(&self) -> DirtyKeys<Key> {
+        self.index.lock().dirty.take()
     }
 
-    /// Simulates until it is dropped.
-    pub async fn run(mut self) {
-        let mut sightings = self.sightings();
-        // A cluster without DaemonSets, as most are, is spared one watch.
-        let mut nodes = Some(watch(&self.client, Sighting::Node));
-        loop {
-            tokio::select! {
-                Some(sighting) = sightings.next() => match sighting {
-                    Ok(sighting) => {
-                        if sighting.is_of_a_daemon_set() {
-                            sightings.extend(nodes.take());
-                        }
-                        self.handle(sighting).await;
-                    }
-                    // The watch begins again by itself, after a while.
-                    Err(error) => tracing::debug!("a watch of the workload simulator was interrupted: {error}"),
-                },
-                key = self.timers.next() => self.revisit(key).await,
-            }
-        }
+    fn initial_keys(&self) -> Vec<Key> {
+        self.index.lock().workloads.keys().cloned().collect()
     }
 
-    fn sightings(&self) -> Sightings {
-        let client = &self.client;
-        select_all([
-            watch(client, Sighting::Deployment),
-            watch(client, Sighting::StatefulSet),
-            watch(client, Sighting::DaemonSet),
-            watch(client, Sighting::Job),
-        ])
-    }
-
-    async fn handle(&mut self, sighting: Sighting) {
-        match sighting {
-            Sighting::Deployment(event) => self.observe(event).await,
-            Sighting::StatefulSet(event) => self.observe(event).await,
-            Sighting::DaemonSet(event) => self.observe(event).await,
-            Sighting::Job(event) => self.observe(event).await,
-            Sighting::Node(event) => self.count_nodes(event),
-        }
-    }
-
-    async fn observe<W: Workload>(&mut self, event: watcher::Event<W>) {
-        match event {
-            watcher::Event::Init => {
-                let known = self.objects.keys().filter(|key| key.kind == W::KIND).cloned();
-                self.unconfirmed.extend(known);
-            }
-            watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
-                let key = key_of(&object);
-                self.unconfirmed.remove(&key);
-                self.consider(key, object).await;
-            }
-            watcher::Event::Delete(object) => self.forget(&key_of(&object)),
-            watcher::Event::InitDone => {
-                let gone: Vec<Key> = self.unconfirmed.extract_if(|key| key.kind == W::KIND).collect();
-                gone.iter().for_each(|key| self.forget(key));
-            }
-        }
-    }
-
-    /// Nodes that take no pods count no more than those that are not there. A change concerns every DaemonSet.
-    fn count_nodes(&mut self, event: watcher::Event<Node>) {
-        let before = self.schedulable.len();
-        match event {
-            watcher::Event::Init => self.schedulable.clear(),
-            watcher::Event::InitApply(node) | watcher::Event::Apply(node) => {
-                let name = node.name_any();
-                if node.spec.is_some_and(|spec| spec.unschedulable == Some(true)) {
-                    self.schedulable.remove(&name);
-                } else {
-                    self.schedulable.insert(name);
-                }
-            }
-            watcher::Event::Delete(node) => {
-                self.schedulable.remove(&node.name_any());
-            }
-            watcher::Event::InitDone => {}
-        }
-        if self.schedulable.len() != before {
-            let now = Instant::now();
-            let sets = self.objects.keys().filter(|key| key.kind == Kind::DaemonSet);
-            sets.for_each(|key| self.timers.set(key.clone(), now));
-        }
-    }
-
-    /// Looks at an object again whose time has come. It may have changed or gone since.
-    async fn revisit(&mut self, key: Key) {
+    async fn reconcile(&self, key: &Key) -> Result<Next, SimulatorError> {
         match key.kind {
-            Kind::Deployment => self.reread::<Deployment>(key).await,
-            Kind::StatefulSet => self.reread::<StatefulSet>(key).await,
-            Kind::DaemonSet => self.reread::<DaemonSet>(key).await,
-            Kind::Job => self.reread::<Job>(key).await,
-        }
-    }
-
-    async fn reread<W: Workload>(&mut self, key: Key) {
-        match self.api::<W>(&key).get_opt(&key.name).await {
-            Ok(Some(object)) => self.consider(key, object).await,
-            Ok(None) => self.forget(&key),
-            Err(error) => self.retry(key, &error),
-        }
-    }
-
-    /// Brings the status of an object to where it should be by now, and notes down when to look again.
-    async fn consider<W: Workload>(&mut self, key: Key, object: W) {
-        if object.meta().deletion_timestamp.is_some() {
-            return self.forget(&key);
-        }
-        let now = Instant::now();
-        let since = self.note(&key, &object, now).await;
-        let behaviour = if object.is_held() { Behaviour::Never } else { since.behaviour };
-        let (stage, left) = behaviour.stage(self.delay, now.duration_since(since.instant));
-        // A delay that ends after the end of time never does.
-        if let Some(due) = left.and_then(|left| now.checked_add(left)) {
-            self.timers.set(key.clone(), due);
-        }
-        let Some(wanted) = object.at_stage(stage, &self.world()) else {
-            return;
-        };
-        let written = self.api::<W>(&key).replace_status(&key.name, &PostParams::default(), &wanted).await;
-        match written {
-            Ok(_) => {
-                if let Some(seen) = self.objects.get_mut(&key) {
-                    seen.failures = 0;
-                }
+            Kind::Deployment => self.simulate::<Deployment>(key).await,
+            Kind::StatefulSet => self.simulate::<StatefulSet>(key).await,
+            Kind::DaemonSet => {
+                self.nodes.get_or_init(|| self.watch_nodes());
+                self.simulate::<DaemonSet>(key).await
             }
-            Err(kube::Error::Api(status)) if status.is_not_found() => self.forget(&key),
-            Err(error) => self.retry(key, &error),
+            Kind::Job => self.simulate::<Job>(key).await,
         }
     }
+}
 
-    /// Remembers an object, and since when it is as it is. What it asks for in vain is told once.
-    async fn note<W: Workload>(&mut self, key: &Key, object: &W, now: Instant) -> Since {
+impl Reconciler {
+    /// Writes the status that a workload should have by now.
+    async fn simulate<W: Workload>(&self, key: &Key) -> Result<Next, SimulatorError> {
+        let api = Api::<W>::namespaced(self.client.clone(), &key.name.namespace);
+        let Some(object) = api.get_opt(&key.name.name).await? else { return Ok(Next::OnChange) };
+        if object.meta().deletion_timestamp.is_some() {
+            return Ok(Next::OnChange);
+        }
         let template = object.template().and_then(|template| template.metadata.as_ref());
-        let (behaviour, unreadable) = Behaviour::asked_for(
+        let (behaviour, unreadable) = Behaviour::requested(
             object.meta().annotations.as_ref(),
             template.and_then(|template| template.annotations.as_ref()),
         );
+        let now = Instant::now();
         let rollout = Rollout { uid: object.uid(), generation: object.meta().generation, behaviour };
-        let seen = self.objects.entry(key.clone()).or_insert_with(|| Seen {
-            rollout: rollout.clone(),
-            since: now,
-            told: None,
-            failures: 0,
-        });
-        if seen.rollout != rollout {
-            seen.rollout = rollout;
-            seen.since = now;
-        }
-        let since = Since { instant: seen.since, behaviour };
-        if seen.told != unreadable {
-            seen.told.clone_from(&unreadable);
-            if let Some(unreadable) = unreadable {
-                self.tell(object, &unreadable).await;
+        let Some(since) = self.rollout_start(key, rollout, now) else { return Ok(Next::OnChange) };
+        self.report(key, &object, unreadable).await;
+        let behaviour = if object.is_held() { Behaviour::Never } else { behaviour };
+        let (stage, left) = behaviour.stage(self.delay, now.duration_since(since));
+        if let Some(desired) = object.at_stage(stage, &self.inputs()) {
+            match api.replace_status(&key.name.name, &PostParams::default(), &desired).await {
+                Ok(_) => {}
+                // It has changed or was deleted since it was read.
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                    return Ok(Next::Backoff);
+                }
+                Err(error) => return Err(error.into()),
             }
         }
-        since
+        // An instant that cannot be represented never comes.
+        let left = left.filter(|left| now.checked_add(*left).is_some());
+        Ok(left.map_or(Next::OnChange, Next::After))
     }
 
-    async fn tell<W: Workload>(&self, object: &W, unreadable: &Unreadable) {
+    /// When a rollout was first seen; `None` if the workload was deleted.
+    fn rollout_start(&self, key: &Key, rollout: Rollout, now: Instant) -> Option<Instant> {
+        let mut index = self.index.lock();
+        let tracked = index.workloads.get_mut(key)?;
+        if tracked.rollout.as_ref() != Some(&rollout) {
+            tracked.rollout = Some(rollout);
+            tracked.since = now;
+        }
+        Some(tracked.since)
+    }
+
+    /// Writes an event about an invalid annotation, once.
+    async fn report<W: Workload>(&self, key: &Key, object: &W, unreadable: Option<Unreadable>) {
+        {
+            let mut index = self.index.lock();
+            let Some(tracked) = index.workloads.get_mut(key) else { return };
+            if tracked.reported == unreadable {
+                return;
+            }
+            tracked.reported.clone_from(&unreadable);
+        }
+        let Some(unreadable) = unreadable else { return };
         let reporter = Reporter { controller: "bellwether-simulator".into(), instance: None };
         let event = Event {
             type_: EventType::Warning,
@@ -264,59 +242,25 @@ impl Simulator {
         };
         let recorder = Recorder::new(self.client.clone(), reporter);
         if let Err(error) = recorder.publish(&event, &object.object_ref(&())).await {
-            tracing::warn!("{}: {unreadable} (no event could be written: {error})", object.name_any());
+            tracing::warn!("{key}: {unreadable} (no event could be written: {error})");
         }
     }
 
-    fn forget(&mut self, key: &Key) {
-        self.timers.cancel(key);
-        self.objects.remove(key);
+    fn watch_nodes(&self) -> WatchHandle {
+        let nodes = Watch::new(&self.client, Api::<Node>::all)
+            .config(watcher::Config::default().page_size(PAGE_SIZE))
+            .on_apply(|index: &mut Index, node| {
+                let is_cordoned = node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true));
+                index.set_schedulable(ObjectName::of(&node), !is_cordoned);
+            })
+            .on_delete(|index, deleted| index.set_schedulable(deleted.name, false));
+        self.watch.start(nodes)
     }
 
-    fn retry(&mut self, key: Key, error: &kube::Error) {
-        let failures = self.objects.get_mut(&key).map_or(0, |seen| {
-            seen.failures = seen.failures.saturating_add(1);
-            seen.failures
-        });
-        tracing::debug!("the status of {} in {} is written later: {error}", key.name, key.namespace);
-        self.timers.set(key, Instant::now() + RETRY.delay(failures, 0.0));
-    }
-
-    fn api<W: Workload>(&self, key: &Key) -> Api<W> {
-        Api::namespaced(self.client.clone(), &key.namespace)
-    }
-
-    fn world(&self) -> World {
-        World {
+    fn inputs(&self) -> Inputs {
+        Inputs {
             now: Time(whole_seconds(self.clock.now())),
-            nodes: i32::try_from(self.schedulable.len()).unwrap_or(i32::MAX).max(1),
+            nodes: i32::try_from(self.index.lock().schedulable.len()).unwrap_or(i32::MAX).max(1),
         }
     }
-}
-
-/// Since when an object is as it is, and how it behaves.
-struct Since {
-    instant: Instant,
-    behaviour: Behaviour,
-}
-
-fn key_of<W: Workload>(object: &W) -> Key {
-    Key { kind: W::KIND, namespace: object.namespace().unwrap_or_default(), name: object.name_any() }
-}
-
-fn watch<K>(
-    client: &Client,
-    sighting: fn(watcher::Event<K>) -> Sighting,
-) -> BoxStream<'static, watcher::Result<Sighting>>
-where
-    K: kube::Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + serde::de::DeserializeOwned
-        + Send
-        + 'static,
-{
-    let config = watcher::Config::default().page_size(PAGE);
-    let events = watcher(Api::<K>::all(client.clone()), config).default_backoff();
-    events.map(move |event| event.map(sighting)).boxed()
 }

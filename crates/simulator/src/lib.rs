@@ -1,10 +1,10 @@
-//! Workloads that become ready although nothing runs them: Deployments, StatefulSets and DaemonSets become available
-//! and Jobs complete after a delay, with the status that Kubernetes' own controllers would write. No pod is made, and
-//! nothing but `/status` is written. For demonstrations and tests on clusters that have no nodes.
+//! Simulates the status of workloads on clusters without nodes, for demos and tests: Deployments, StatefulSets and DaemonSets
+//! become available and Jobs complete after a delay, with the status that the controllers of Kubernetes would write. It creates
+//! no pods, and writes only `/status`.
 //!
-//! `decide` says which status an object should have at a stage of its rollout; `controller` watches, waits and
-//! writes. The stage depends on the time since the object was first seen in its generation, which is only in memory:
-//! after a restart a rollout that was under way begins its delay anew, and one that was over stays so.
+//! `decide` computes the status of an object at a stage of its rollout; `controller` watches, waits and writes. The stage depends
+//! on how long ago the current generation of the object was first seen, which is kept only in memory: after a restart, a rollout
+//! in progress starts its delay again, and a finished rollout stays finished.
 
 mod behaviour;
 mod controller;

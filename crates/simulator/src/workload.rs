@@ -1,4 +1,4 @@
-//! What the kinds have in common, so that the controller is written once.
+//! The common interface of the simulated kinds, which the controller uses.
 
 use std::fmt::Debug;
 
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::behaviour::Stage;
-use crate::decide::{World, daemon_set, deployment, job, stateful_set};
+use crate::decide::{Inputs, daemon_set, deployment, job, stateful_set};
 
 /// The kinds that are simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,13 +39,13 @@ pub(crate) trait Workload:
 
     fn template(&self) -> Option<&PodTemplateSpec>;
 
-    /// Whether somebody asked for it to wait.
+    /// Whether the workload is paused or suspended.
     fn is_held(&self) -> bool {
         false
     }
 
-    /// The object as it should be; nothing if that is how it is.
-    fn at_stage(&self, stage: Stage, world: &World) -> Option<Self>;
+    /// The object with the status of a stage. It is `None` if the status does not change.
+    fn at_stage(&self, stage: Stage, inputs: &Inputs) -> Option<Self>;
 }
 
 impl Workload for Deployment {
@@ -59,8 +59,8 @@ impl Workload for Deployment {
         self.spec.as_ref().is_some_and(|spec| spec.paused == Some(true))
     }
 
-    fn at_stage(&self, stage: Stage, world: &World) -> Option<Self> {
-        let status = changed(self.status.as_ref(), deployment::status(self, stage, world))?;
+    fn at_stage(&self, stage: Stage, inputs: &Inputs) -> Option<Self> {
+        let status = changed(self.status.as_ref(), deployment::status(self, stage, inputs))?;
         Some(Self { status: Some(status), ..self.clone() })
     }
 }
@@ -72,7 +72,7 @@ impl Workload for StatefulSet {
         self.spec.as_ref().map(|spec| &spec.template)
     }
 
-    fn at_stage(&self, stage: Stage, _: &World) -> Option<Self> {
+    fn at_stage(&self, stage: Stage, _: &Inputs) -> Option<Self> {
         let status = changed(self.status.as_ref(), stateful_set::status(self, stage))?;
         Some(Self { status: Some(status), ..self.clone() })
     }
@@ -85,8 +85,8 @@ impl Workload for DaemonSet {
         self.spec.as_ref().map(|spec| &spec.template)
     }
 
-    fn at_stage(&self, stage: Stage, world: &World) -> Option<Self> {
-        let status = changed(self.status.as_ref(), daemon_set::status(self, stage, world))?;
+    fn at_stage(&self, stage: Stage, inputs: &Inputs) -> Option<Self> {
+        let status = changed(self.status.as_ref(), daemon_set::status(self, stage, inputs))?;
         Some(Self { status: Some(status), ..self.clone() })
     }
 }
@@ -102,32 +102,34 @@ impl Workload for Job {
         job::is_suspended(self)
     }
 
-    fn at_stage(&self, stage: Stage, world: &World) -> Option<Self> {
-        let status = changed(self.status.as_ref(), job::status(self, stage, world)?)?;
+    fn at_stage(&self, stage: Stage, inputs: &Inputs) -> Option<Self> {
+        let status = changed(self.status.as_ref(), job::status(self, stage, inputs)?)?;
         Some(Self { status: Some(status), ..self.clone() })
     }
 }
 
-/// The new status, if it says anything that the old one does not. A zero and an absent field say the same: servers
-/// differ in which of them they keep.
+/// The new status, if it differs from the old one. A zero equals an absent field: servers differ in which of them they store.
 fn changed<S: Serialize>(old: Option<&S>, new: S) -> Option<S> {
-    let said = |status: Option<&S>| status.and_then(|status| serde_json::to_value(status).ok()).map(spoken);
-    let same = said(old).unwrap_or_else(|| Value::Object(serde_json::Map::new())) == said(Some(&new))?;
+    let normalized =
+        |status: Option<&S>| status.and_then(|status| serde_json::to_value(status).ok()).map(without_empty);
+    let same =
+        normalized(old).unwrap_or_else(|| Value::Object(serde_json::Map::new())) == normalized(Some(&new))?;
     (!same).then_some(new)
 }
 
-fn spoken(value: Value) -> Value {
+/// Removes fields that are null, zero or empty.
+fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
             .into_iter()
-            .map(|(name, value)| (name, spoken(value)))
-            .filter(|(_, value)| !is_silent(value))
+            .map(|(name, value)| (name, without_empty(value)))
+            .filter(|(_, value)| !is_empty(value))
             .collect(),
         other => other,
     }
 }
 
-fn is_silent(value: &Value) -> bool {
+fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Number(number) => number.as_i64() == Some(0),

@@ -1,4 +1,4 @@
-//! The one interface to every kind of test cluster.
+//! [`Cluster`], the one interface to every kind of test cluster.
 
 use bellwether_apiserver::ApiServer;
 use http_body_util::BodyExt as _;
@@ -6,30 +6,30 @@ use serde_json::{Value, json};
 
 use crate::real;
 use crate::request::{Answer, Call};
-use crate::wait::{PATIENCE, eventually};
+use crate::wait::{WAIT_TIMEOUT, eventually};
 use crate::watch::WatchStream;
 
-/// What stands behind a test cluster.
+/// The implementation of a test cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// Our server, called in process.
+    /// The embedded API server, called in process.
     InProcess,
-    /// Our server, over TLS on a port.
+    /// The embedded API server, over TLS on a port.
     Tls,
     /// kube-apiserver and etcd.
     Kubernetes,
 }
 
-/// A cluster to test against.
+/// A cluster that tests send requests to, as its administrator unless stated otherwise.
 pub struct Cluster {
     flavour: Flavour,
     client: kube::Client,
-    /// Paths begin with this: empty, or `/clusters/<name>` where one address serves several.
+    /// The prefix of all paths: empty, or `/clusters/<name>` if one address serves several logical clusters.
     prefix: String,
     server: Option<ApiServer>,
-    /// The same cluster for somebody who shows nothing.
-    stranger: kube::Client,
-    /// What is shown with every request, beside what the client shows.
+    /// A client of the same cluster without credentials.
+    anonymous: kube::Client,
+    /// The bearer token of every request, in addition to the credentials of the client.
     token: Option<String>,
 }
 
@@ -37,57 +37,57 @@ impl Cluster {
     pub(crate) fn new(
         flavour: Flavour,
         client: kube::Client,
-        stranger: kube::Client,
+        anonymous: kube::Client,
         server: Option<ApiServer>,
     ) -> Self {
-        Self { flavour, client, prefix: String::new(), server, stranger, token: None }
+        Self { flavour, client, prefix: String::new(), server, anonymous, token: None }
     }
 
-    /// The same cluster, for whoever has a token and nothing else.
-    pub fn bearer(&self, token: &str) -> Self {
-        Self { token: Some(token.to_owned()), ..self.stranger() }
+    /// The same cluster for a user that authenticates with a bearer token only.
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.anonymous() }
     }
 
-    /// The same cluster, for somebody who shows nothing.
-    pub fn stranger(&self) -> Self {
+    /// The same cluster for an anonymous user.
+    pub fn anonymous(&self) -> Self {
         Self {
             flavour: self.flavour,
-            client: self.stranger.clone(),
+            client: self.anonymous.clone(),
             prefix: self.prefix.clone(),
             server: self.server.clone(),
-            stranger: self.stranger.clone(),
+            anonymous: self.anonymous.clone(),
             token: None,
         }
     }
 
-    /// What stands behind it.
+    /// The implementation of the cluster.
     pub fn flavour(&self) -> Flavour {
         self.flavour
     }
 
-    /// Whether this is kube-apiserver rather than ours.
+    /// Whether this is kube-apiserver, and not the embedded API server.
     pub fn is_kubernetes(&self) -> bool {
         self.flavour == Flavour::Kubernetes
     }
 
-    /// Our server itself, where it is ours.
+    /// The embedded API server, or `None` for kube-apiserver.
     pub fn server(&self) -> Option<&ApiServer> {
         self.server.as_ref()
     }
 
-    /// A client that retries nothing.
+    /// A client that does not retry requests.
     pub fn client(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the whole response.
     pub async fn send(&self, mut call: Call) -> Answer {
         call.path.insert_str(0, &self.prefix);
         if let Some(token) = &self.token {
             call = call.header("authorization", &format!("Bearer {token}"));
         }
         if self.flavour == Flavour::Kubernetes {
-            return eventually("a kind that is served again", || async {
+            return eventually("the storage of the resource is initialized", || async {
                 let answer = self.send_once(call.clone()).await;
                 (!is_initializing(&answer)).then_some(answer)
             })
@@ -97,61 +97,62 @@ impl Cluster {
     }
 
     async fn send_once(&self, call: Call) -> Answer {
-        let what = format!("{} {}", call.method, call.path);
-        let whole = async {
-            let response = self.client.send(call.into_request()).await.expect("the server answers");
+        let description = format!("{} {}", call.method, call.path);
+        let read_response = async {
+            let response = self.client.send(call.into_request()).await.expect("the server responds");
             let (parts, body) = response.into_parts();
-            let body = body.collect().await.expect("the answer has an end").to_bytes();
+            let body = body.collect().await.expect("the response is complete").to_bytes();
             Answer { status: parts.status.as_u16(), headers: parts.headers, body }
         };
-        tokio::time::timeout(PATIENCE, whole)
+        tokio::time::timeout(WAIT_TIMEOUT, read_response)
             .await
-            .unwrap_or_else(|_| panic!("{what}: the answer has no end within {PATIENCE:?}"))
+            .unwrap_or_else(|_| panic!("{description}: no complete response within {WAIT_TIMEOUT:?}"))
     }
 
-    /// Reads a path.
+    /// Sends a GET.
     pub async fn get(&self, path: impl Into<String>) -> Answer {
         self.send(Call::get(path)).await
     }
 
-    /// Posts a document.
+    /// Sends a POST with a JSON body.
     pub async fn post(&self, path: impl Into<String>, body: &Value) -> Answer {
         self.send(Call::post(path, body)).await
     }
 
-    /// Puts a document.
+    /// Sends a PUT with a JSON body.
     pub async fn put(&self, path: impl Into<String>, body: &Value) -> Answer {
         self.send(Call::put(path, body)).await
     }
 
-    /// Applies a JSON merge patch.
+    /// Sends a JSON merge patch.
     pub async fn merge(&self, path: impl Into<String>, body: &Value) -> Answer {
         self.send(Call::merge(path, body)).await
     }
 
-    /// Deletes what a path names.
+    /// Sends a DELETE without a body.
     pub async fn delete(&self, path: impl Into<String>) -> Answer {
         self.send(Call::delete(path)).await
     }
 
-    /// Opens a watch; the path has the query.
+    /// Opens a watch. The path contains the query, with `watch=true`.
     pub async fn watch(&self, path: impl Into<String>) -> WatchStream {
         self.watch_as(Call::get(path)).await
     }
 
-    /// Opens a watch with headers of its own.
+    /// Opens a watch with a request that may have further headers.
     pub async fn watch_as(&self, mut call: Call) -> WatchStream {
         call.path.insert_str(0, &self.prefix);
-        let response = self.client.send(call.into_request()).await.expect("the server answers");
+        let response = self.client.send(call.into_request()).await.expect("the server responds");
         let status = response.status();
         if !status.is_success() {
-            let body = response.into_body().collect().await.expect("the answer has an end").to_bytes();
-            panic!("the watch was refused with {status}: {}", String::from_utf8_lossy(&body));
+            let body = response.into_body().collect().await.expect("the response is complete").to_bytes();
+            panic!("the watch was rejected with {status}: {}", String::from_utf8_lossy(&body));
         }
         WatchStream::new(response)
     }
 
-    /// A new namespace with all that comes with it, so that nothing stirs in it but what the test does.
+    /// Creates a namespace with a unique name. Waits for the objects that Kubernetes creates in every
+    /// namespace, so that later changes in it are those of the test.
     pub async fn namespace(&self) -> String {
         let name = format!("t-{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
         let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}});
@@ -163,12 +164,12 @@ impl Cluster {
         name
     }
 
-    /// Installs definitions of custom kinds, or finds them installed, and waits until their objects are served.
-    pub async fn install_definitions(&self, definitions: impl IntoIterator<Item = Value>) {
-        const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    /// Installs CRDs unless they exist, and waits until all their served versions can be listed.
+    pub async fn install_crds(&self, definitions: impl IntoIterator<Item = Value>) {
+        const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let definitions: Vec<Value> = definitions.into_iter().collect();
         for definition in &definitions {
-            let created = self.post(DEFINITIONS, definition).await;
+            let created = self.post(CRDS, definition).await;
             assert!(matches!(created.status, 201 | 409), "{}", created.text());
         }
         for definition in &definitions {
@@ -184,7 +185,7 @@ impl Cluster {
         }
     }
 
-    /// Drops all history, as time would.
+    /// Compacts the history of the store, so that watches from earlier resourceVersions get `410 Gone`.
     pub async fn compact(&self) {
         match &self.server {
             Some(server) => server.compact_now().await,
@@ -193,7 +194,8 @@ impl Cluster {
     }
 }
 
-/// Whether Kubernetes asks to come back later, as it does while it takes up a changed definition. Ours never does.
+/// Whether the response asks to retry later. kube-apiserver responds like this while it prepares the storage
+/// of a changed CRD; the embedded API server never does.
 fn is_initializing(answer: &Answer) -> bool {
     answer.status == 429 && answer.text().contains("storage is (re)initializing")
 }

@@ -1,4 +1,4 @@
-//! Our own server as a test cluster: in memory, on tokio's clock.
+//! The embedded API server as a test cluster: in memory, on tokio's clock.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, LazyLock};
@@ -13,40 +13,40 @@ use crate::cluster::{Cluster, Flavour};
 use crate::real::client_from;
 use bellwether_clock::SteadyClock;
 
-/// One set of certificates is enough for a test process.
+/// The certificates of all embedded servers of a test process.
 static PKI: LazyLock<Pki> =
     LazyLock::new(|| Pki::ephemeral(&[Ipv4Addr::LOCALHOST.into()]).expect("certificates can be made"));
 
-/// A server in memory whose clock is tokio's, still to be started.
+/// The builder of a server that stores its objects in memory and uses tokio's clock.
 pub fn builder() -> Builder {
     ApiServer::in_memory().clock(Arc::new(SteadyClock::default())).ca_certificate(&PKI.ca)
 }
 
-/// The hub of a fresh server, called in process.
+/// The hub of a new server, called in process.
 pub async fn in_process() -> Cluster {
     let server = builder().start().await.expect("the server starts");
-    of(&server, HUB)
+    logical_cluster(&server, HUB)
 }
 
 /// A logical cluster of a running server, called in process.
-pub fn of(server: &ApiServer, cluster: &str) -> Cluster {
-    let stranger = kube::Client::new(server.stranger(cluster), "default");
+pub fn logical_cluster(server: &ApiServer, cluster: &str) -> Cluster {
+    let anonymous = kube::Client::new(server.stranger(cluster), "default");
     Cluster::new(
         Flavour::InProcess,
         server.client(cluster, Identity::admin()),
-        stranger,
+        anonymous,
         Some(server.clone()),
     )
 }
 
-/// The hub of a fresh server, over TLS on a free port.
+/// The hub of a new server, over TLS on a free port.
 pub async fn over_tls() -> Cluster {
     let server = builder().start().await.expect("the server starts");
     let url = serve(&server).await;
-    tls_client_of(&server, &url, HUB).await
+    logical_cluster_over_tls(&server, &url, HUB).await
 }
 
-/// Serves a running server over TLS on a free port, and says where.
+/// Serves a running server over TLS on a free port, and returns its URL.
 pub async fn serve(server: &ApiServer) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
     let url = format!("https://{}", listener.local_addr().expect("the listener has an address"));
@@ -56,8 +56,8 @@ pub async fn serve(server: &ApiServer) -> String {
     url
 }
 
-/// A logical cluster of a server that is served at an address.
-pub async fn tls_client_of(server: &ApiServer, url: &str, cluster: &str) -> Cluster {
+/// A logical cluster of a server that [`serve`] serves at this URL.
+pub async fn logical_cluster_over_tls(server: &ApiServer, url: &str, cluster: &str) -> Cluster {
     let path = if cluster == HUB { String::new() } else { format!("/clusters/{cluster}") };
     let encode = |pem: &str| base64::engine::general_purpose::STANDARD.encode(pem);
     let address = json!({
@@ -72,6 +72,6 @@ pub async fn tls_client_of(server: &ApiServer, url: &str, cluster: &str) -> Clus
         }),
     )
     .await;
-    let stranger = client_from(address, json!({})).await;
-    Cluster::new(Flavour::Tls, client, stranger, Some(server.clone()))
+    let anonymous = client_from(address, json!({})).await;
+    Cluster::new(Flavour::Tls, client, anonymous, Some(server.clone()))
 }

@@ -1,12 +1,13 @@
 //! Test clusters with one interface, so that one suite runs against all of them:
 //!
-//! - [`embedded`]: our API server in memory, in process, on tokio's (paused) clock, or over TLS on a free port;
+//! - [`embedded`]: the embedded API server in memory, in process on tokio's (paused) clock, or over TLS on a free port;
 //! - [`real`]: etcd, kube-apiserver and kube-controller-manager from `KUBEBUILDER_ASSETS`.
 //!
-//! [`rights`] runs controllers with the rights that are deployed. [`postgres`] starts a PostgreSQL for those who keep rows.
+//! [`rights`] runs controllers with the deployed permissions. [`postgres`] starts PostgreSQL for tests of SQL
+//! stores.
 //!
-//! A [`Cluster`] gives a `kube::Client`, raw requests, and watch streams with a deadline. What is missing or late is
-//! a panic with words: this crate is for tests only.
+//! A [`Cluster`] gives a `kube::Client`, raw requests, and watch streams with a deadline. This crate is for
+//! tests only: if something is missing or late, it panics with a message.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,8 +17,8 @@
 )]
 
 mod cluster;
+mod crash;
 pub mod embedded;
-mod fuse;
 pub mod postgres;
 pub mod real;
 mod request;
@@ -29,9 +30,9 @@ mod watch;
 
 pub use bellwether_clock::SteadyClock;
 pub use cluster::{Cluster, Flavour};
-pub use fuse::{Fuse, Moment};
+pub use crash::{CrashAtWrite, CrashPoint};
 pub use request::{Answer, Call};
-pub use scenarios::{Scenario, in_lanes};
-pub use tap::{Sent, Tap};
-pub use wait::{PATIENCE, eventually, on_paused_time, on_real_time};
+pub use scenarios::{Scenario, run_in_lanes};
+pub use tap::{RecordedRequest, Tap};
+pub use wait::{WAIT_TIMEOUT, eventually, on_paused_time, on_real_time};
 pub use watch::{Event, WatchStream};

@@ -1,5 +1,6 @@
-//! PostgreSQL for tests: one server per test process, from the binaries of the distribution, in a temporary directory. It
-//! starts when first asked for and ends with the process, however that ends. Every caller gets a database of its own.
+//! PostgreSQL for tests: one server per test process, from the binaries of the distribution, in a temporary
+//! directory. It starts with the first database and stops when the process exits, even by SIGKILL. Every
+//! caller gets its own database.
 
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
@@ -10,21 +11,21 @@ use std::time::{Duration, Instant};
 
 use crate::real::guard;
 
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Runs a server for as long as standard input is open, then stops it at once and removes its directory.
+/// Runs a server as long as standard input is open, then stops it immediately and removes its directory.
 const GUARD: &str = r#"dir=$1; shift; "$@" >"$dir/log" 2>&1 </dev/null & pid=$!; cat >/dev/null; kill -QUIT $pid; wait; rm -rf "$dir""#;
 
 static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 static DATABASES: AtomicU32 = AtomicU32::new(0);
 
-/// An empty database of its own.
+/// A database that no other test uses, empty at first.
 pub struct Postgres {
     url: String,
 }
 
 impl Postgres {
-    /// Makes a database, and starts the server if it is the first.
+    /// Creates a database, and starts the server if it is the first one.
     pub fn start() -> Self {
         let name = format!("test_{}", DATABASES.fetch_add(1, Ordering::Relaxed));
         SERVER.sql(&format!("CREATE DATABASE {name}"));
@@ -32,7 +33,7 @@ impl Postgres {
         Self { url: format!("postgres://postgres@{host}/{name}") }
     }
 
-    /// Where it is.
+    /// The URL of the database.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -41,7 +42,7 @@ impl Postgres {
 struct Server {
     binaries: PathBuf,
     dir: PathBuf,
-    /// Dropping it closes its standard input, and so ends the server.
+    /// Dropping the process closes its standard input, which stops the server.
     _guard: Child,
 }
 
@@ -83,10 +84,14 @@ impl Server {
     }
 
     fn await_ready(&self) {
-        let deadline = Instant::now() + START;
+        let deadline = Instant::now() + START_TIMEOUT;
         while !run(self.client("pg_isready").arg("--quiet")).status.success() {
             let log = || std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-            assert!(Instant::now() < deadline, "PostgreSQL was not ready within {START:?}\n{}", log());
+            assert!(
+                Instant::now() < deadline,
+                "PostgreSQL was not ready within {START_TIMEOUT:?}\n{}",
+                log()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -98,7 +103,7 @@ impl Server {
     }
 }
 
-/// Who runs the server: ourselves, or, as it refuses to run as root, somebody else.
+/// The user and group that run the server, or `None` for the current user. PostgreSQL refuses to run as root.
 struct User(Option<(u32, u32)>);
 
 impl User {
@@ -118,11 +123,11 @@ impl User {
 
     fn own(&self, path: &Path) {
         if let Some((user, group)) = self.0 {
-            chown(path, Some(user), Some(group)).expect("the directory changes hands");
+            chown(path, Some(user), Some(group)).expect("the owner of the directory can be changed");
         }
     }
 
-    /// The command as this user runs it.
+    /// The command line that runs a command as this user.
     fn run(&self, command: Vec<String>) -> Vec<String> {
         let Some((user, group)) = self.0 else { return command };
         let change = [
@@ -135,16 +140,16 @@ impl User {
     }
 }
 
-/// The directory of the server's programs: Debian keeps those of each version apart and out of the path.
+/// The directory of the server's programs. Debian has one for each version, outside of `PATH`.
 fn binaries() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut places: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
-    places.sort();
-    places.reverse();
-    places.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-    let found = places
+    let mut directories: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
+    directories.sort();
+    directories.reverse();
+    directories.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+    let found = directories
         .into_iter()
-        .find(|place| ["initdb", "postgres", "psql"].iter().all(|it| place.join(it).is_file()));
+        .find(|directory| ["initdb", "postgres", "psql"].iter().all(|name| directory.join(name).is_file()));
     found.expect("PostgreSQL is missing: tests on it need initdb, postgres and psql. Run scripts/deps, or install the package postgresql")
 }
 

@@ -1,6 +1,7 @@
-//! Real Kubernetes as a test cluster: etcd, kube-apiserver and kube-controller-manager from `KUBEBUILDER_ASSETS`, on
-//! free loopback ports in a temporary directory. Clusters of one test process share an etcd, each under its prefix;
-//! they start when first asked for and end with the process, however it ends.
+//! Real Kubernetes as a test cluster: etcd, kube-apiserver and kube-controller-manager from
+//! `KUBEBUILDER_ASSETS`, on free loopback ports in a temporary directory. Clusters of one test process share
+//! an etcd, each with its own prefix. They start at their first use and stop when the process exits, even by
+//! SIGKILL.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -18,53 +19,54 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::cluster::{Cluster, Flavour};
 use crate::request::Call;
 
-/// Where the binaries are.
+/// The environment variable with the directory of the binaries.
 pub const ASSETS: &str = "KUBEBUILDER_ASSETS";
 const TOKEN: &str = "secret-token";
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
 
-/// Runs a program for as long as its standard input is open: it is killed when this process ends, even by SIGKILL.
+/// Runs a program as long as standard input is open, so that it is killed when this process exits, even by
+/// SIGKILL.
 const GUARD: &str =
     r#"log=$1; shift; "$@" >"$log" 2>&1 </dev/null & pid=$!; cat >/dev/null; kill -9 $pid; wait"#;
-/// Removes a directory when this process ends, once those who write there have been killed.
+/// Removes a directory when this process exits, after the programs that write there have been killed.
 const SWEEP: &str = r#"cat >/dev/null; sleep 1; rm -rf "$1""#;
 
-/// What all clusters of a test process share.
-static FLEET: LazyLock<Mutex<Fleet>> = LazyLock::new(|| Mutex::new(Fleet::start()));
+/// The control planes of all clusters of a test process.
+static CONTROL_PLANES: LazyLock<Mutex<ControlPlanes>> = LazyLock::new(|| Mutex::new(ControlPlanes::start()));
 
-struct Fleet {
+struct ControlPlanes {
     assets: PathBuf,
     dir: PathBuf,
     etcd_port: u16,
     clusters: HashMap<String, Address>,
-    /// Dropping one closes its standard input, and so ends the program.
+    /// Dropping a process closes its standard input, which stops the program.
     guards: Vec<Child>,
 }
 
-/// How to reach a cluster.
+/// The port and the CA certificate of a cluster.
 #[derive(Clone)]
 struct Address {
     port: u16,
     ca: String,
 }
 
-/// A cluster of real Kubernetes, by name; it is started if it is not there yet.
+/// The real Kubernetes cluster with this name, which is started if it does not run yet.
 pub async fn cluster(name: &str) -> Cluster {
     let name = name.to_owned();
     let address = tokio::task::spawn_blocking(move || {
-        FLEET.lock().unwrap_or_else(std::sync::PoisonError::into_inner).cluster(&name)
+        CONTROL_PLANES.lock().unwrap_or_else(std::sync::PoisonError::into_inner).cluster(&name)
     })
     .await
     .expect("real Kubernetes starts");
-    let stranger = client_as(&address, json!({})).await;
-    Cluster::new(Flavour::Kubernetes, client(&address).await, stranger, None)
+    let anonymous = client_as(&address, json!({})).await;
+    Cluster::new(Flavour::Kubernetes, client(&address).await, anonymous, None)
 }
 
-/// The kubeconfig of a cluster of real Kubernetes, for programs; it is started if it is not there yet.
+/// The path of the kubeconfig of a real Kubernetes cluster, which is started if it does not run yet.
 pub async fn kubeconfig(name: &str) -> PathBuf {
     cluster(name).await;
-    FLEET.lock().unwrap_or_else(std::sync::PoisonError::into_inner).kubeconfig(name)
+    CONTROL_PLANES.lock().unwrap_or_else(std::sync::PoisonError::into_inner).kubeconfig(name)
 }
 
 async fn client(address: &Address) -> kube::Client {
@@ -80,7 +82,7 @@ async fn client_as(address: &Address, user: Value) -> kube::Client {
     .await
 }
 
-/// A client from the parts of a kubeconfig, which retries nothing.
+/// A client from the parts of a kubeconfig, which does not retry requests.
 pub(crate) async fn client_from(cluster: Value, user: Value) -> kube::Client {
     let kubeconfig: Kubeconfig = serde_json::from_value(json!({
         "clusters": [{"name": "test", "cluster": cluster}],
@@ -93,36 +95,37 @@ pub(crate) async fn client_from(cluster: Value, user: Value) -> kube::Client {
         .await
         .expect("the kubeconfig is complete");
     config.default_retry = false;
-    kube::Client::try_from(config).expect("the client can be made")
+    kube::Client::try_from(config).expect("the client can be created")
 }
 
-/// Drops etcd's history up to now, by the JSON gateway of its API, and notes it down where kube-apiserver looks.
+/// Compacts etcd's history up to the current revision, through the JSON gateway of its API. The revision is
+/// also written to the key in which kube-apiserver keeps its last compaction.
 pub async fn compact() {
-    let port = FLEET.lock().unwrap_or_else(std::sync::PoisonError::into_inner).etcd_port;
+    let port = CONTROL_PLANES.lock().unwrap_or_else(std::sync::PoisonError::into_inner).etcd_port;
     let key = base64::engine::general_purpose::STANDARD.encode("/");
     let range = etcd(port, "/v3/kv/range", &json!({"key": key, "limit": 1})).await;
-    let revision = range["header"]["revision"].as_str().expect("etcd tells its revision").to_owned();
+    let revision = range["header"]["revision"].as_str().expect("etcd returns its revision").to_owned();
     let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
-    let noted = json!({"key": encode("compact_rev_key"), "value": encode(&revision)});
-    etcd(port, "/v3/kv/put", &noted).await;
+    let compacted = json!({"key": encode("compact_rev_key"), "value": encode(&revision)});
+    etcd(port, "/v3/kv/put", &compacted).await;
     etcd(port, "/v3/kv/compaction", &json!({"revision": revision, "physical": true})).await;
 }
 
-/// One request to etcd. Plain HTTP/1.0 by hand spares a client library for one endpoint.
+/// Sends one request to etcd. Plain HTTP/1.0 needs no client library.
 async fn etcd(port: u16, path: &str, body: &Value) -> Value {
     let body = body.to_string();
     let mut stream =
-        tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("etcd can be reached");
+        tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("etcd is reachable");
     let request = format!("POST {path} HTTP/1.0\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    stream.write_all(request.as_bytes()).await.expect("etcd takes the request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("etcd answers");
-    assert!(answer.split_whitespace().nth(1) == Some("200"), "etcd refused {path}: {answer}");
-    let (_, json) = answer.split_once("\r\n\r\n").expect("etcd's answer has a body");
-    serde_json::from_str(json).expect("etcd answers with JSON")
+    stream.write_all(request.as_bytes()).await.expect("etcd receives the request");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.expect("etcd responds");
+    assert!(response.split_whitespace().nth(1) == Some("200"), "etcd rejected {path}: {response}");
+    let (_, json) = response.split_once("\r\n\r\n").expect("the response of etcd has a body");
+    serde_json::from_str(json).expect("the response of etcd is JSON")
 }
 
-impl Fleet {
+impl ControlPlanes {
     fn start() -> Self {
         let assets = std::env::var_os(ASSETS).map(PathBuf::from).unwrap_or_else(|| {
             panic!(
@@ -131,12 +134,12 @@ impl Fleet {
         });
         let dir = tempfile::Builder::new().prefix("bellwether-kube-").tempdir().expect("a directory").keep();
         let etcd_port = free_port();
-        let mut fleet = Self { assets, dir, etcd_port, clusters: HashMap::new(), guards: Vec::new() };
-        fleet.guards.push(guard(SWEEP, &[fleet.dir.display().to_string()]));
-        fleet.write_secrets();
+        let mut planes = Self { assets, dir, etcd_port, clusters: HashMap::new(), guards: Vec::new() };
+        planes.guards.push(guard(SWEEP, &[planes.dir.display().to_string()]));
+        planes.write_secrets();
         let url = format!("http://127.0.0.1:{etcd_port}");
-        let data = format!("--data-dir={}", fleet.dir.join("etcd").display());
-        fleet.run(
+        let data = format!("--data-dir={}", planes.dir.join("etcd").display());
+        planes.run(
             "etcd",
             "etcd",
             &[
@@ -148,12 +151,12 @@ impl Fleet {
                 "--log-level=warn",
             ],
         );
-        fleet
+        planes
     }
 
-    /// The keys that ServiceAccount tokens are signed with, and the administrator's token.
+    /// Writes the keys that sign ServiceAccount tokens, and the token of the administrator.
     fn write_secrets(&self) {
-        let key = rcgen::KeyPair::generate().expect("a key can be made");
+        let key = rcgen::KeyPair::generate().expect("a key can be generated");
         let write = |name: &str, text: String| std::fs::write(self.dir.join(name), text).expect("a file");
         write("sa.key", key.serialize_pem());
         write("sa.pub", key.public_key_pem());
@@ -184,13 +187,13 @@ impl Fleet {
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         self.run("kube-apiserver", &format!("{name}-apiserver"), &flags);
         let address = Address { port, ca: self.await_ready(name, &certificates.join("apiserver.crt"), port) };
-        self.manage(name, &certificates.join("apiserver.crt"), port);
+        self.start_controllers(name, &certificates.join("apiserver.crt"), port);
         self.clusters.insert(name.to_owned(), address.clone());
         address
     }
 
-    /// Starts the controllers whose work clients count on.
-    fn manage(&mut self, name: &str, ca: &Path, port: u16) {
+    /// Starts kube-controller-manager with the controllers that clients rely on.
+    fn start_controllers(&mut self, name: &str, ca: &Path, port: u16) {
         let kubeconfig = self.kubeconfig(name);
         let config = json!({
             "kind": "Config", "apiVersion": "v1", "current-context": "test",
@@ -231,16 +234,17 @@ impl Fleet {
         self.dir.join(format!("{name}.log"))
     }
 
-    /// Waits until a server says that it is ready; its certificate is what to trust.
+    /// Waits until a server is ready, and returns the certificates that it has generated, which clients must
+    /// trust.
     fn await_ready(&self, name: &str, ca: &Path, port: u16) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let deadline = Instant::now() + START;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             if let Ok(ca) = std::fs::read_to_string(ca) {
                 let ready = runtime.block_on(async {
                     let client = client(&Address { port, ca: ca.clone() }).await;
-                    let answer = client.send(Call::get("/readyz").into_request()).await;
-                    answer.is_ok_and(|answer| answer.status().is_success())
+                    let response = client.send(Call::get("/readyz").into_request()).await;
+                    response.is_ok_and(|response| response.status().is_success())
                 });
                 if ready {
                     return ca;
@@ -249,21 +253,22 @@ impl Fleet {
             if Instant::now() > deadline {
                 let log = std::fs::read_to_string(self.log(&format!("{name}-apiserver"))).unwrap_or_default();
                 let etcd = std::fs::read_to_string(self.log("etcd")).unwrap_or_default();
-                panic!("kube-apiserver was not ready within {START:?}\n{etcd}\n{log}");
+                panic!("kube-apiserver was not ready within {START_TIMEOUT:?}\n{etcd}\n{log}");
             }
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 }
 
-/// Starts a shell script that ends with this process.
+/// Starts a shell script that ends when this process exits.
 pub(crate) fn guard(script: &str, arguments: &[String]) -> Child {
     Command::new("sh")
         .args(["-c", script, "guard"])
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        // A signal to the test's own group, such as Ctrl-C, must not end the guard before it has done its work.
+        // A signal to the process group of the test, such as Ctrl-C, must not end the script before it has
+        // cleaned up.
         .process_group(0)
         .spawn()
         .expect("a shell can be started")

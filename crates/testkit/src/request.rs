@@ -1,11 +1,12 @@
-//! Raw requests: exactly these bytes go out, and everything that came back is there to be looked at.
+//! Raw requests, which are sent byte for byte as the test made them, and their responses with status, headers
+//! and body.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
 use kube::client::Body;
 use serde_json::Value;
 
-/// A request to be sent.
+/// A request that a test sends.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The HTTP method.
@@ -52,34 +53,34 @@ impl Call {
         Self::new(Method::PATCH, path).body("application/json-patch+json", body.to_string())
     }
 
-    /// With a JSON body.
+    /// Sets a JSON body.
     #[must_use]
     pub fn json(self, body: &Value) -> Self {
         self.body("application/json", body.to_string())
     }
 
-    /// With a body of some media type.
+    /// Sets a body and its media type.
     #[must_use]
     pub fn body(mut self, media: &str, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self.header("content-type", media)
     }
 
-    /// With a body that does not say what it is.
+    /// Sets a body without the header `Content-Type`.
     #[must_use]
     pub fn plain_body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// With one more header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Asking for answers of this media type.
+    /// Sets the media type of the response, in the header `Accept`.
     #[must_use]
     pub fn accept(self, media: &str) -> Self {
         self.header("accept", media)
@@ -90,11 +91,11 @@ impl Call {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        request.body(Body::from(self.body)).expect("the test made a request that cannot be sent")
+        request.body(Body::from(self.body)).expect("the test made an invalid request")
     }
 }
 
-/// What came back.
+/// The response to a request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The HTTP status code.
@@ -106,7 +107,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body as JSON, or null when it is none.
+    /// The body as JSON, or null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -116,50 +117,51 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// A header as text, or nothing.
+    /// A header as text, or an empty text if the response does not have it.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The JSON body, if the code is the one expected; else a panic that shows both.
+    /// Asserts that the response has this status code, and returns its JSON body.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         self.json()
     }
 
-    /// The message of a Status that refuses with this code and reason.
+    /// Asserts that the response is a Status `Failure` with this code and reason, and returns it for further
+    /// assertions.
     #[track_caller]
-    pub fn refused(&self, status: u16, reason: &str) -> Refused {
+    pub fn expect_failure(&self, status: u16, reason: &str) -> FailureStatus {
         let body = self.expect(status);
         assert_eq!(body["kind"], "Status", "{body}");
         assert_eq!(body["status"], "Failure", "{body}");
         assert_eq!(body["code"], status, "{body}");
         assert_eq!(body["reason"].as_str().unwrap_or_default(), reason, "{body}");
-        Refused(body)
+        FailureStatus(body)
     }
 }
 
-/// A Status that refuses something.
+/// A Status `Failure`, the error response of the Kubernetes API.
 #[derive(Clone, Debug)]
-pub struct Refused(pub Value);
+pub struct FailureStatus(pub Value);
 
-impl Refused {
-    /// The words for a person.
+impl FailureStatus {
+    /// The message.
     pub fn message(&self) -> &str {
         self.0["message"].as_str().unwrap_or_default()
     }
 
-    /// Asserts that the message contains these words.
+    /// Asserts that the message contains a text.
     #[track_caller]
-    pub fn says(&self, words: &str) -> &Self {
-        assert!(self.message().contains(words), "{:?} does not say {words:?}", self.message());
+    pub fn assert_message(&self, text: &str) -> &Self {
+        assert!(self.message().contains(text), "{:?} does not contain {text:?}", self.message());
         self
     }
 
-    /// Asserts on what it is about.
+    /// Asserts that the details name this group, kind and object.
     #[track_caller]
-    pub fn about(&self, group: &str, kind: &str, name: &str) -> &Self {
+    pub fn assert_details(&self, group: &str, kind: &str, name: &str) -> &Self {
         let detail = |key: &str| self.0["details"][key].as_str().unwrap_or_default().to_owned();
         assert_eq!(
             (detail("group").as_str(), detail("kind").as_str(), detail("name").as_str()),
@@ -172,7 +174,7 @@ impl Refused {
 
     /// Asserts that one of the causes has this reason and field.
     #[track_caller]
-    pub fn because(&self, reason: &str, field: &str) -> &Self {
+    pub fn assert_cause(&self, reason: &str, field: &str) -> &Self {
         let causes = self.0["details"]["causes"].as_array().cloned().unwrap_or_default();
         let text = |cause: &Value, key: &str| cause[key].as_str().unwrap_or_default().to_owned();
         assert!(

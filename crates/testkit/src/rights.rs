@@ -1,5 +1,5 @@
-//! Controllers as whom they are in production: each a user of its own name, with the rights that are deployed, and a note
-//! of everything that was refused to it.
+//! Running controllers with the permissions of production: each controller is a user of its own with the
+//! deployed role, and its forbidden requests are recorded.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use crate::{Call, Cluster, eventually};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// What was refused to whom.
+/// The requests of controllers that the API server has forbidden.
 #[derive(Clone, Default)]
 pub struct Refusals(Arc<Mutex<Vec<String>>>);
 
 impl Refusals {
-    /// A client of a controller as it is in production, by its name.
+    /// A client that impersonates the user of a controller and records its forbidden requests.
     pub fn client(&self, client: &kube::Client, controller: &str) -> kube::Client {
-        let (client, refusals, user) = (client.clone(), self.clone(), user(controller));
+        let (client, forbidden, user) = (client.clone(), self.clone(), user(controller));
         let service = tower::service_fn(move |mut request: Request<Body>| {
-            let (client, refusals, user) = (client.clone(), refusals.clone(), user.clone());
+            let (client, forbidden, user) = (client.clone(), forbidden.clone(), user.clone());
             async move {
-                let asked = format!("{user}: {} {}", request.method(), request.uri());
+                let description = format!("{user}: {} {}", request.method(), request.uri());
                 request.headers_mut().insert("impersonate-user", HeaderValue::from_str(&user).unwrap());
-                let answer = client.send(request).await?;
-                if answer.status() == 403 {
-                    refusals.0.lock().push(asked);
+                let response = client.send(request).await?;
+                if response.status() == 403 {
+                    forbidden.0.lock().push(description);
                 }
-                Ok::<_, kube::Error>(answer)
+                Ok::<_, kube::Error>(response)
             }
         });
         kube::Client::new(service, "default")
     }
 
-    /// All of them.
+    /// All forbidden requests so far, as `user: METHOD path`.
     pub fn all(&self) -> Vec<String> {
         self.0.lock().clone()
     }
@@ -45,8 +45,9 @@ fn user(controller: &str) -> String {
     format!("bellwether:{controller}")
 }
 
-/// Gives the roles in a file to the users of their names, and waits until each can read what it is asked to.
-pub async fn grant(cluster: &Cluster, roles: &str, first: &[(&str, &str)]) {
+/// Creates the ClusterRoles of a YAML file and binds each to the user of the same name. Then waits until the
+/// roles have an effect: until each controller in `readable` can read the path next to its name.
+pub async fn grant(cluster: &Cluster, roles: &str, readable: &[(&str, &str)]) {
     for role in roles.split("\n---\n") {
         let role: Value = serde_saphyr::from_str(role).unwrap();
         let name = role["metadata"]["name"].clone();
@@ -58,8 +59,8 @@ pub async fn grant(cluster: &Cluster, roles: &str, first: &[(&str, &str)]) {
         cluster.post(format!("{RBAC}/clusterroles"), &role).await.expect(201);
         cluster.post(format!("{RBAC}/clusterrolebindings"), &binding).await.expect(201);
     }
-    for (controller, path) in first {
-        eventually(&format!("{controller} has its rights"), || async {
+    for (controller, path) in readable {
+        eventually(&format!("{controller} can read {path}"), || async {
             let call = Call::get(*path).header("impersonate-user", &user(controller));
             (cluster.send(call).await.status == 200).then_some(())
         })

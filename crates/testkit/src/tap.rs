@@ -1,4 +1,4 @@
-//! A client that tells what is sent through it, and lets a test step in just before a request goes out.
+//! A client that records its requests, and runs an action of the test just before a request is sent.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use kube::client::Body;
 
-/// What was sent through a client.
+/// The recorded requests of a client, and at most one action to run before a request.
 #[derive(Clone, Default)]
 pub struct Tap {
     inner: Arc<Mutex<Inner>>,
@@ -14,91 +14,90 @@ pub struct Tap {
 
 #[derive(Default)]
 struct Inner {
-    sent: Vec<Sent>,
-    interruption: Option<Interruption>,
+    requests: Vec<RecordedRequest>,
+    hook: Option<Hook>,
 }
 
-/// One request.
+/// One request that was sent through a [`Tap`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct RecordedRequest {
     /// The HTTP method.
     pub method: Method,
     /// Path and query.
     pub path: String,
 }
 
-impl Sent {
-    /// Whether it opens a watch, or lists to open one.
-    fn is_of_a_watch(&self) -> bool {
+impl RecordedRequest {
+    /// Whether the request opens a watch, or is the initial list of one.
+    fn is_watch(&self) -> bool {
         self.method == Method::GET && (self.path.contains("watch=true") || self.path.contains("limit="))
     }
 }
 
-struct Interruption {
+struct Hook {
     method: Method,
-    part_of_path: &'static str,
+    path_part: &'static str,
     action: Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>,
 }
 
 impl Tap {
-    /// Wraps a client.
+    /// Wraps a client. Returns the client that records its requests, and the records.
     pub fn on(client: kube::Client) -> (kube::Client, Self) {
         let tap = Self::default();
         let service = tower::service_fn({
             let tap = tap.clone();
             move |request: Request<Body>| {
                 let (client, tap) = (client.clone(), tap.clone());
-                async move { tap.pass(&client, request).await }
+                async move { tap.record_and_forward(&client, request).await }
             }
         });
         (kube::Client::new(service, "default"), tap)
     }
 
-    async fn pass(
+    async fn record_and_forward(
         &self,
         client: &kube::Client,
         request: Request<Body>,
     ) -> Result<Response<Body>, kube::Error> {
         let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
-        let interruption = {
+        let hook = {
             let mut inner = self.lock();
-            inner.sent.push(Sent { method: request.method().clone(), path: path.clone() });
-            inner
-                .interruption
-                .take_if(|wanted| wanted.method == *request.method() && path.contains(wanted.part_of_path))
+            inner.requests.push(RecordedRequest { method: request.method().clone(), path: path.clone() });
+            inner.hook.take_if(|hook| hook.method == *request.method() && path.contains(hook.path_part))
         };
-        if let Some(interruption) = interruption {
-            (interruption.action)().await;
+        if let Some(hook) = hook {
+            (hook.action)().await;
         }
         client.send(request).await
     }
 
-    /// Does something once, just before the next such request goes out.
+    /// Sets an action that runs once, before the next request with this method and this part of the path is
+    /// sent. The request waits until the action has finished. A previous action that has not run is replaced.
     pub fn before<F>(
         &self,
         method: Method,
-        part_of_path: &'static str,
+        path_part: &'static str,
         action: impl FnOnce() -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let action = Box::new(move || -> BoxFuture<'static, ()> { Box::pin(action()) });
-        self.lock().interruption = Some(Interruption { method, part_of_path, action });
+        self.lock().hook = Some(Hook { method, path_part, action });
     }
 
-    /// Whether the interruption is still to come.
+    /// Whether an action is set that has not started yet.
     pub fn is_set(&self) -> bool {
-        self.lock().interruption.is_some()
+        self.lock().hook.is_some()
     }
 
-    /// What was sent, but for watches.
-    pub fn requests(&self) -> Vec<Sent> {
-        self.lock().sent.iter().filter(|sent| !sent.is_of_a_watch()).cloned().collect()
+    /// All requests so far, except watches and their initial lists.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.lock().requests.iter().filter(|request| !request.is_watch()).cloned().collect()
     }
 
-    /// What was sent to change something.
-    pub fn writes(&self) -> Vec<Sent> {
-        self.requests().into_iter().filter(|sent| sent.method != Method::GET).collect()
+    /// All requests so far that are not GET.
+    pub fn writes(&self) -> Vec<RecordedRequest> {
+        self.requests().into_iter().filter(|request| request.method != Method::GET).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

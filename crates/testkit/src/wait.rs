@@ -1,19 +1,20 @@
-//! Waiting for a state, with a deadline. The only place where tests look at something again and again.
+//! Polling until a state is reached, with a deadline. Tests poll nowhere else.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How long tests wait for what must happen.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-const BETWEEN: Duration = Duration::from_millis(25);
+/// How long tests wait for an expected state, response or event.
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Runs a test on tokio's paused clock, which jumps ahead whenever nothing else is left to do.
+/// Runs a test on tokio's paused clock, which advances to the next timer whenever all tasks are idle.
 pub fn on_paused_time(test: impl Future<Output = ()>) {
     runtime().start_paused(true).build().expect("a runtime").block_on(test);
 }
 
-/// Runs a test on the machine's clock, which is what sockets go by.
+/// Runs a test on the clock of the machine. Tests that use sockets need it, because paused time does not wait
+/// for them.
 pub fn on_real_time(test: impl Future<Output = ()>) {
     runtime().build().expect("a runtime").block_on(test);
 }
@@ -24,17 +25,18 @@ fn runtime() -> tokio::runtime::Builder {
     builder
 }
 
-/// Asks until there is an answer; panics with `what` when there is none in time.
-pub async fn eventually<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
+/// Polls until `poll` returns a value, and returns the value. Panics with `what`, the expected state, if that
+/// takes longer than [`WAIT_TIMEOUT`].
+pub async fn eventually<T, F>(what: &str, mut poll: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_TIMEOUT;
     loop {
-        if let Some(answer) = ask().await {
-            return answer;
+        if let Some(value) = poll().await {
+            return value;
         }
-        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
-        sleep(BETWEEN).await;
+        assert!(Instant::now() < deadline, "{what}: not within {WAIT_TIMEOUT:?}");
+        sleep(POLL_INTERVAL).await;
     }
 }

@@ -10,14 +10,14 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::Value;
 
-use crate::wait::PATIENCE;
+use crate::wait::WAIT_TIMEOUT;
 
 /// One event of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     pub kind: String,
-    /// What the event carries.
+    /// The object of the event, or a Status if the event is an error.
     pub object: Value,
 }
 
@@ -32,13 +32,13 @@ impl Event {
         self.object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// The kind of the event and the name of the object, which is what most tests compare.
+    /// The type of the event and the name of the object, which most tests compare.
     pub fn brief(&self) -> (&str, &str) {
         (&self.kind, self.name())
     }
 }
 
-/// A watch that is open.
+/// An open watch.
 pub struct WatchStream {
     chunks: BoxStream<'static, bytes::Bytes>,
     buffer: BytesMut,
@@ -50,18 +50,20 @@ impl WatchStream {
         Self { chunks, buffer: BytesMut::new() }
     }
 
-    /// The next event, or nothing when the stream ended; panics when neither happens in time.
+    /// The next event, or `None` if the stream has ended. Panics if neither happens within [`WAIT_TIMEOUT`].
     pub async fn next(&mut self) -> Option<Event> {
-        self.within(PATIENCE).await.unwrap_or_else(|()| panic!("the watch was silent for {PATIENCE:?}"))
+        self.within(WAIT_TIMEOUT)
+            .await
+            .unwrap_or_else(|()| panic!("the watch had no event for {WAIT_TIMEOUT:?}"))
     }
 
-    /// The next event.
+    /// The next event. Panics if the stream has ended.
     pub async fn event(&mut self) -> Event {
         self.next().await.expect("the watch ended")
     }
 
-    /// The next event, which must be of this kind and about the object of this name. Bookmarks do not count: they
-    /// come when the server likes.
+    /// Asserts that the next event has this type and an object of this name, and returns the event. Bookmarks
+    /// are skipped, because the server may send them at any time.
     #[track_caller]
     pub fn expect<'a>(&'a mut self, kind: &'a str, name: &'a str) -> impl Future<Output = Event> + 'a {
         let caller = std::panic::Location::caller();
@@ -75,12 +77,12 @@ impl WatchStream {
         }
     }
 
-    /// Whether nothing comes for as long as this.
+    /// Whether no event arrives within this time.
     pub async fn is_silent_for(&mut self, duration: Duration) -> bool {
         self.within(duration).await.is_err()
     }
 
-    /// The next event or the end, or an error when the time is up.
+    /// The next event, `None` if the stream has ended, or an error if neither happens within this time.
     pub async fn within(&mut self, duration: Duration) -> Result<Option<Event>, ()> {
         tokio::time::timeout(duration, self.read()).await.map_err(|_| ())
     }

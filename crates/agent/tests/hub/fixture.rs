@@ -32,8 +32,8 @@ impl<'a> Fixture<'a> {
             let all = bellwether_api::crds().into_iter().filter(move |crd| crd.place != without);
             all.map(|crd| serde_json::to_value(crd.crd).unwrap())
         };
-        hub.install_definitions(crds(Place::Spokes)).await;
-        spoke.install_definitions(crds(Place::Hub)).await;
+        hub.install_crds(crds(Place::Spokes)).await;
+        spoke.install_crds(crds(Place::Hub)).await;
         let (cluster, namespace) = (hub.namespace().await, spoke.namespace().await);
         Self { hub, spoke, cluster, namespace }
     }
@@ -115,8 +115,8 @@ impl<'a> Fixture<'a> {
     /// Waits until the condition `Heartbeat` of an add-on has this status and reason, and returns the condition.
     pub(crate) async fn wait_for_heartbeat(&self, addon: &str, status: &str, reason: &str) -> Value {
         self.wait_for(&self.addon_path(addon), &format!("has Heartbeat={status}/{reason}"), |object| {
-            let held = condition(object, "Heartbeat");
-            (held["status"] == status && held["reason"] == reason).then_some(held)
+            let found = condition(object, "Heartbeat");
+            (found["status"] == status && found["reason"] == reason).then_some(found)
         })
         .await
     }

@@ -78,10 +78,10 @@ pub(crate) async fn unreachable_cluster_becomes_available_again(fixture: &Fixtur
     fixture.wait_for(&fixture.cluster_path(), "is available", is_up).await;
     let cluster = fixture.hub.get(fixture.cluster_path()).await.expect(200);
     let mut conditions = cluster["status"]["conditions"].clone();
-    for held in conditions.as_array_mut().unwrap() {
-        if held["type"] == AVAILABLE {
-            held["status"] = json!("Unknown");
-            held["reason"] = json!("ManagedClusterLeaseUpdateStopped");
+    for entry in conditions.as_array_mut().unwrap() {
+        if entry["type"] == AVAILABLE {
+            entry["status"] = json!("Unknown");
+            entry["reason"] = json!("ManagedClusterLeaseUpdateStopped");
         }
     }
     let unreachable = json!({"status": {"conditions": conditions}});

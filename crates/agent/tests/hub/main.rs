@@ -21,8 +21,8 @@ use fixture::{Fixture, TestClusters};
 async fn embedded() -> TestClusters {
     let server = embedded::builder().clusters(["spoke"]).start().await.expect("the server starts");
     TestClusters {
-        hub: embedded::of(&server, bellwether_apiserver::HUB),
-        spoke: embedded::of(&server, "spoke"),
+        hub: embedded::logical_cluster(&server, bellwether_apiserver::HUB),
+        spoke: embedded::logical_cluster(&server, "spoke"),
     }
 }
 
@@ -34,7 +34,7 @@ async fn real(_lane: usize) -> TestClusters {
 }
 
 bellwether_testkit::scenarios! {
-    ground: TestClusters, embedded: embedded, real: real, lanes: 1, stage: Fixture::prepare;
+    environment: TestClusters, embedded: embedded, real: real, lanes: 1, fixture: Fixture::prepare;
 
     lease::lease_is_renewed_and_cluster_status_reported_once,
     lease::lease_is_not_created_before_the_cluster_is_accepted,

@@ -69,9 +69,9 @@ async fn set_progressing(fixture: &Fixture<'_>, reason: &str, second: u32) {
     let change = json!({"type": "Progressing", "status": "False", "reason": reason, "message": "m",
         "lastTransitionTime": format!("2024-05-01T10:00:{second:02}Z")});
     let addon = fixture.hub.get(fixture.addon_path(CONFIRMED)).await.expect(200);
-    let mut held = condition(&addon, "Heartbeat");
-    held.as_object_mut().map(|held| held.remove("observedGeneration"));
-    let all: Vec<Value> = [change, held].into_iter().filter(Value::is_object).collect();
+    let mut heartbeat = condition(&addon, "Heartbeat");
+    heartbeat.as_object_mut().map(|heartbeat| heartbeat.remove("observedGeneration"));
+    let all: Vec<Value> = [change, heartbeat].into_iter().filter(Value::is_object).collect();
     let patch = json!({"status": {"conditions": all}});
     fixture.hub.merge(format!("{}/status", fixture.addon_path(CONFIRMED)), &patch).await.expect(200);
 }

@@ -104,8 +104,8 @@ pub(crate) async fn deployed_permissions_are_sufficient_and_minimal(fixture: &Fi
     fixture.hub.post(&works, &work).await.expect(201);
     let path = format!("{works}/w");
     let is_available = |work: &Value| {
-        let held = crate::fixture::condition(work, "Available");
-        (held["status"] == "True" && crate::fixture::condition(work, "Applied")["status"] == "True")
+        let available = crate::fixture::condition(work, "Available");
+        (available["status"] == "True" && crate::fixture::condition(work, "Applied")["status"] == "True")
             .then_some(())
     };
     fixture.wait_for(&path, "is applied and available", is_available).await;

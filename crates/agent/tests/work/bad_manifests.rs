@@ -35,8 +35,8 @@ pub(crate) async fn invalid_manifests_are_reported_and_others_applied(fixture: &
     let conditions = |ordinal: usize| {
         let status = manifest_status(&work, ordinal);
         let text = |type_: &str| {
-            let held = condition(&status, type_);
-            format!("{}/{}", held["status"].as_str().unwrap(), held["reason"].as_str().unwrap())
+            let found = condition(&status, type_);
+            format!("{}/{}", found["status"].as_str().unwrap(), found["reason"].as_str().unwrap())
         };
         (text("Applied"), text("Available"))
     };

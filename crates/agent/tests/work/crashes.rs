@@ -1,9 +1,9 @@
-//! The agent crashes at each of its writes: just before the server receives it, and just after the server has executed
-//! it. The next agent completes the work, and no object is left over.
+//! The agent crashes at each of its writes: just before the server receives it, and just after the server has
+//! executed it. The next agent completes the work, and no object is left over.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bellwether_testkit::{Fuse, Moment, eventually, on_paused_time};
+use bellwether_testkit::{CrashAtWrite, CrashPoint, eventually, on_paused_time};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -25,8 +25,8 @@ enum Step {
     Delete,
 }
 
-/// A namespace in the ManifestWork. The test cluster of real Kubernetes does not delete namespaces completely, so there
-/// it is left out.
+/// A namespace in the ManifestWork. The test cluster of real Kubernetes does not delete namespaces
+/// completely, so there it is left out.
 fn own_namespace(fixture: &Fixture<'_>) -> Option<String> {
     (!fixture.spoke.is_kubernetes()).then(|| format!("{}-own", fixture.namespace))
 }
@@ -79,17 +79,17 @@ async fn is_complete(fixture: &Fixture<'_>, step: Step) -> bool {
     a["data"]["k"] == value && fixture.applied_resources("w").await == wanted
 }
 
-/// Runs all steps with an agent that crashes when the fuse blows, and returns whether it crashed.
-async fn run_with_crash(fixture: &Fixture<'_>, fuse: Fuse, restart: Restart) -> bool {
+/// Runs all steps with an agent that crashes when `crash` is due, and returns whether it crashed.
+async fn run_with_crash(fixture: &Fixture<'_>, crash: CrashAtWrite, restart: Restart) -> bool {
     let mut agent: Option<JoinSet<()>> =
-        Some(fixture.start_agent_with(fuse.on(fixture.hub.client()), fuse.on(fixture.spoke.client())));
+        Some(fixture.start_agent_with(crash.wrap(fixture.hub.client()), crash.wrap(fixture.spoke.client())));
     let mut steps = [Step::Install, Step::Change, Step::Delete].into_iter().peekable();
     let mut has_crashed = false;
     while let Some(step) = steps.next() {
         start_step(fixture, step).await;
         let what = format!("{step:?} is complete");
         let crashed = eventually(&what, || async {
-            if fuse.is_blown() && !has_crashed {
+            if crash.has_crashed() && !has_crashed {
                 Some(true)
             } else {
                 is_complete(fixture, step).await.then_some(false)
@@ -125,16 +125,18 @@ async fn run_with_crash(fixture: &Fixture<'_>, fuse: Fuse, restart: Restart) -> 
     has_crashed
 }
 
-fn crash_at_every_write(moment: Moment, restart: Restart) {
+fn crash_at_every_write(point: CrashPoint, restart: Restart) {
     let mut crashes = 0;
     for writes in 1.. {
         let crashed = AtomicBool::new(false);
         on_paused_time(async {
             let clusters = crate::embedded().await;
             let fixture = Fixture::new(&clusters).await;
-            println!("{moment:?} {writes}");
-            crashed
-                .store(run_with_crash(&fixture, Fuse::new(writes, moment), restart).await, Ordering::Relaxed);
+            println!("{point:?} {writes}");
+            crashed.store(
+                run_with_crash(&fixture, CrashAtWrite::new(writes, point), restart).await,
+                Ordering::Relaxed,
+            );
         });
         if !crashed.into_inner() {
             break;
@@ -146,18 +148,18 @@ fn crash_at_every_write(moment: Moment, restart: Restart) {
 
 #[test]
 fn next_agent_completes_the_work_after_a_crash_before_any_write() {
-    crash_at_every_write(Moment::BeforeTheWrite, Restart::Immediately);
+    crash_at_every_write(CrashPoint::BeforeWrite, Restart::Immediately);
 }
 
 #[test]
 fn next_agent_completes_the_work_after_a_crash_after_any_write() {
-    crash_at_every_write(Moment::AfterTheWrite, Restart::Immediately);
+    crash_at_every_write(CrashPoint::AfterWrite, Restart::Immediately);
 }
 
 #[test]
 fn next_agent_completes_the_work_if_it_changed_after_the_crash() {
-    crash_at_every_write(Moment::BeforeTheWrite, Restart::AfterNextStep);
-    crash_at_every_write(Moment::AfterTheWrite, Restart::AfterNextStep);
+    crash_at_every_write(CrashPoint::BeforeWrite, Restart::AfterNextStep);
+    crash_at_every_write(CrashPoint::AfterWrite, Restart::AfterNextStep);
 }
 
 #[cfg(feature = "real-kubernetes")]
@@ -172,7 +174,7 @@ fn next_agent_completes_the_work_after_a_crash_on_real_kubernetes() {
             let fixture = Fixture::new(&clusters).await;
             let restart = if writes % 2 == 0 { Restart::Immediately } else { Restart::AfterNextStep };
             println!("after write {writes}");
-            if !run_with_crash(&fixture, Fuse::new(writes, Moment::AfterTheWrite), restart).await {
+            if !run_with_crash(&fixture, CrashAtWrite::new(writes, CrashPoint::AfterWrite), restart).await {
                 break;
             }
             writes += 1;

@@ -149,16 +149,16 @@ pub(crate) async fn object_of_two_works_is_deleted_with_the_last(fixture: &Fixtu
     let owners = |map: &Value| map["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len);
     let map = fixture.wait_for_config_map("shared", "has two owners", |map| owners(map) == 2).await;
     fixture.wait_until_idle().await;
-    let still = fixture.get_config_map("shared").await.expect(200);
+    let unchanged = fixture.get_config_map("shared").await.expect(200);
     assert_eq!(
-        still["metadata"]["resourceVersion"], map["metadata"]["resourceVersion"],
+        unchanged["metadata"]["resourceVersion"], map["metadata"]["resourceVersion"],
         "the two ManifestWorks do not overwrite each other"
     );
 
     fixture.delete_work("one").await;
     fixture.wait_until_deleted("one").await;
-    let left = fixture.wait_for_config_map("shared", "has one owner", |map| owners(map) == 1).await;
-    assert_eq!(uid(&left), uid(&map));
+    let remaining = fixture.wait_for_config_map("shared", "has one owner", |map| owners(map) == 1).await;
+    assert_eq!(uid(&remaining), uid(&map));
     assert_eq!(fixture.config_map_names().await, ["shared"]);
     fixture.set_manifests("two", json!([])).await;
     fixture.wait_until_available("two").await;

@@ -13,11 +13,11 @@ pub(crate) async fn changed_object_is_reverted(fixture: &Fixture<'_>) {
         .await;
     fixture.wait_until_available("w").await;
     fixture.wait_until_idle().await;
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     fixture.spoke.merge(fixture.config_map_path("a"), &json!({"data": {"k": "other"}})).await.expect(200);
     fixture.wait_for_config_map("a", "is reverted", |map| map["data"] == json!({"k": "v"})).await;
     if !fixture.hub.is_kubernetes() {
-        assert!(begun.elapsed() < std::time::Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < std::time::Duration::from_secs(1), "{:?}", started.elapsed());
     }
     fixture.spoke.merge(fixture.deployment_path("d"), &json!({"spec": {"replicas": 7}})).await.expect(200);
     eventually("the Deployment is reverted", || async {

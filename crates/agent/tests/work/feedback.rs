@@ -83,9 +83,9 @@ pub(crate) async fn values_at_json_paths_are_reported(fixture: &Fixture<'_>) {
     let rules = rules(fixture, json!([{"type": "JSONPaths", "jsonPaths": paths}]));
     fixture.create_work_with("w", json!([fixture.deployment("d", 1)]), rules).await;
     fixture.wait_until_available("w").await;
-    let held = json!({"type": "Available", "status": "True", "reason": "Up", "message": "m",
+    let available = json!({"type": "Available", "status": "True", "reason": "Up", "message": "m",
         "lastUpdateTime": "2024-05-01T10:00:00Z", "lastTransitionTime": "2024-05-01T10:00:00Z"});
-    set_status(fixture, json!({"conditions": [held]})).await;
+    set_status(fixture, json!({"conditions": [available]})).await;
     let work = fixture
         .wait_for_work("w", "reports that it is available", |work| {
             feedback_values(work, 0)["available"] == "True"
@@ -104,7 +104,7 @@ pub(crate) async fn feedback_is_updated_within_a_second(fixture: &Fixture<'_>) {
     fixture.wait_until_available("w").await;
     fixture.wait_until_idle().await;
     for ready in 1..6 {
-        let begun = tokio::time::Instant::now();
+        let started = tokio::time::Instant::now();
         set_status(fixture, json!({"replicas": 9, "readyReplicas": ready})).await;
         fixture
             .wait_for_work("w", "reports the ready replicas", |work| {
@@ -112,6 +112,6 @@ pub(crate) async fn feedback_is_updated_within_a_second(fixture: &Fixture<'_>) {
             })
             .await;
         let limit = if fixture.hub.is_kubernetes() { 5 } else { 1 };
-        assert!(begun.elapsed() < Duration::from_secs(limit), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(limit), "{:?}", started.elapsed());
     }
 }

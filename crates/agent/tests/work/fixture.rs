@@ -27,8 +27,8 @@ impl TestClusters {
             let all = bellwether_api::crds().into_iter().filter(move |crd| crd.place != without);
             all.map(|crd| serde_json::to_value(crd.crd).unwrap())
         };
-        hub.install_definitions(crds(Place::Spokes)).await;
-        spoke.install_definitions(crds(Place::Hub)).await;
+        hub.install_crds(crds(Place::Spokes)).await;
+        spoke.install_crds(crds(Place::Hub)).await;
         Self { hub, spoke }
     }
 }
@@ -281,8 +281,8 @@ pub(crate) fn condition(object: &Value, type_: &str) -> Value {
 
 /// Whether a condition has this status for the current generation of its object.
 pub(crate) fn has_condition(object: &Value, type_: &str, status: &str) -> bool {
-    let held = condition(object, type_);
-    held["status"] == status && held["observedGeneration"] == object["metadata"]["generation"]
+    let found = condition(object, type_);
+    found["status"] == status && found["observedGeneration"] == object["metadata"]["generation"]
 }
 
 /// The status of a manifest.

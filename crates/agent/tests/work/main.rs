@@ -26,8 +26,8 @@ use fixture::{Fixture, TestClusters};
 /// A new hub and a new cluster on the embedded API server.
 async fn embedded() -> TestClusters {
     let server = embedded::builder().clusters(["spoke"]).start().await.expect("the server starts");
-    let hub = embedded::of(&server, bellwether_apiserver::HUB);
-    TestClusters::prepare(hub, embedded::of(&server, "spoke")).await
+    let hub = embedded::logical_cluster(&server, bellwether_apiserver::HUB);
+    TestClusters::prepare(hub, embedded::logical_cluster(&server, "spoke")).await
 }
 
 /// A new hub and a new cluster on real Kubernetes.
@@ -38,7 +38,7 @@ async fn real(_lane: usize) -> TestClusters {
 }
 
 bellwether_testkit::scenarios! {
-    ground: TestClusters, embedded: embedded, real: real, lanes: 4, stage: Fixture::new;
+    environment: TestClusters, embedded: embedded, real: real, lanes: 4, fixture: Fixture::new;
 
     application::object_is_applied_and_recorded,
     application::changed_manifests_are_applied_and_removed_objects_deleted,

@@ -23,15 +23,15 @@ fn agents_use_two_tasks_each_and_send_no_requests_while_nothing_changes() {
     on_paused_time(async {
         let names: Vec<String> = (0..agent_count()).map(|n| format!("c{n}")).collect();
         let server = embedded::builder().clusters(names.clone()).start().await.expect("the server starts");
-        let hub = embedded::of(&server, HUB);
-        let spokes: Vec<_> = names.iter().map(|name| embedded::of(&server, name)).collect();
+        let hub = embedded::logical_cluster(&server, HUB);
+        let spokes: Vec<_> = names.iter().map(|name| embedded::logical_cluster(&server, name)).collect();
         let crds = |place: bellwether_api::Place| {
             let all = bellwether_api::crds().into_iter().filter(move |crd| crd.place == place);
             all.map(|crd| serde_json::to_value(crd.crd).unwrap())
         };
-        hub.install_definitions(crds(bellwether_api::Place::Hub)).await;
+        hub.install_crds(crds(bellwether_api::Place::Hub)).await;
         for spoke in &spokes {
-            spoke.install_definitions(crds(bellwether_api::Place::Spokes)).await;
+            spoke.install_crds(crds(bellwether_api::Place::Spokes)).await;
         }
         let mut fixtures = Vec::new();
         for (name, spoke) in names.iter().zip(&spokes) {

@@ -135,7 +135,7 @@ pub(crate) async fn object_is_deleted_after_its_version_is_no_longer_served(fixt
             "versions": [version("v1", true, false), version("v2", true, true)],
         },
     });
-    fixture.spoke.install_definitions([crd.clone()]).await;
+    fixture.spoke.install_crds([crd.clone()]).await;
     let _agent = fixture.start_agent();
     let widget = json!({"apiVersion": format!("{group}/v1"), "kind": "Widget",
         "metadata": {"name": "w", "namespace": fixture.namespace}, "spec": {"size": 1}});

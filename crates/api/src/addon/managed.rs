@@ -24,7 +24,7 @@ use crate::schemas;
     doc = "ManagedClusterAddOn is one add-on on one managed cluster, in the namespace of that cluster. The install \
            controller creates it for each cluster that a Placement selects, or a user does. The \
            addon-lifecycle-controller writes the status, except the condition Heartbeat (the cluster's agent) and the \
-           condition Degraded (the add-on's own status source).",
+           condition Degraded, which the add-on itself reports.",
     printcolumn(name = "Version", type_ = "string", json_path = ".status.currentVersion"),
     printcolumn(name = "Desired", type_ = "string", json_path = ".status.installVersion"),
     printcolumn(
@@ -57,8 +57,8 @@ pub struct ManagedClusterAddOnSpec {
     #[schemars(schema_with = "schemas::install_namespace")]
     pub install_namespace: Option<String>,
 
-    /// `installVersion` is the requested version. If it is empty, the default version of the add-on is used. A value
-    /// that a user sets takes precedence over the version of the placement.
+    /// `installVersion` is the requested version. The install controller sets it to the version of the assigned
+    /// placement, unless a user has set it. If it is empty, the default version of the add-on is used.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(schema_with = "schemas::optional_version")]
     pub install_version: String,
@@ -81,18 +81,18 @@ pub struct ManagedClusterAddOnStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub install_version: String,
 
-    /// `currentVersion` is the version whose manifests are applied on the cluster. It is `unknown` while the version
-    /// changes, and empty before the first installation.
+    /// `currentVersion` is the version whose manifests are completely applied on the cluster. It is `unknown` during a
+    /// change and after a failed change, and empty before the first installation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub current_version: String,
 
-    /// `lastVersion` is the version that was requested before the current one. It is `unknown` if that version did not
+    /// `lastVersion` is the version that the cluster had before `installVersion`. It is `unknown` if that version did not
     /// exist.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_version: String,
 
-    /// `failure` says how the last change of the version failed, where that decides whether it is tried again. It is
-    /// absent while the version changes and after a success.
+    /// `failure` is set if the last change failed because the version did not exist or because the deadline was
+    /// exceeded. It is absent during a change, after a success, and after failures that the controller retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<ChangeFailure>,
 

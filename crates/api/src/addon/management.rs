@@ -235,6 +235,13 @@ pub struct InstallProgression {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub waiting: Vec<WaitingClusters>,
 
+    /// `unselected` lists clusters that have started the change and that the placement no longer selects, usually because
+    /// they are unreachable. They are included in `counts`, in the decision group that they were last in. At most 1000
+    /// entries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["cluster"]))]
+    pub unselected: Vec<UnselectedCluster>,
+
     /// `conditions` describe the rollout of this placement. Progressing is True while a cluster is changing or waiting
     /// to change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -264,13 +271,27 @@ pub struct ProgressionCounts {
     pub overridden: u32,
 }
 
+/// A cluster that a placement no longer selects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct UnselectedCluster {
+    /// `cluster` is the name of the cluster.
+    pub cluster: String,
+    /// `groupIndex` is the index of the decision group that the cluster was last in.
+    pub group_index: u32,
+    /// `groupName` is the name of that decision group, if it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group_name: String,
+}
+
 /// Clusters that wait for the same reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct WaitingClusters {
     /// `reason` is the reason as a stable code: `Paused`, `InvalidStrategy`, `Stopped`, `EmptyMandatoryGroup`,
-    /// `OverriddenMandatoryGroup`, `EarlierGroup` or `ConcurrencyLimit`.
+    /// `OverriddenMandatoryGroup`, `EarlierGroup`, `ConcurrencyLimit` or `PlacementUnsettled`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// `for` is the reason, for people.

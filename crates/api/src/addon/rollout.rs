@@ -76,20 +76,20 @@ pub enum SuccessCriteria {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct RolloutLimits {
-    /// `minSuccessTime` is the soak time: how long a cluster must have been successful before others follow, for
-    /// example `30s`. Defaults to 0.
+    /// `minSuccessTime` is the soak time: how long a cluster must have been successful before others start, for
+    /// example `30s`. It has no effect for the type `All`. Defaults to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::soak_time")]
     pub min_success_time: Option<String>,
 
-    /// `progressDeadline` is how long a cluster may take before it counts as failed, for example `10m`. `None`, the
-    /// default, means no deadline.
+    /// `progressDeadline` is how long a cluster may take before it counts as timed out, which is a failure for
+    /// `maxFailures`, for example `10m`. `None`, the default, means no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::progress_deadline")]
     pub progress_deadline: Option<String>,
 
-    /// `maxFailures` is how many clusters may fail before no further cluster starts, as a number or a percentage.
-    /// Defaults to 0.
+    /// `maxFailures` is how many clusters may fail before no further cluster starts, as a number or as a percentage of
+    /// the clusters. It has no effect for the type `All`. Defaults to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::count_or_percentage")]
     pub max_failures: Option<IntOrString>,

@@ -65,8 +65,8 @@ pub struct AddonSpec {
     /// `install` says how the add-on is installed. Bellwether reads only the namespace from it.
     pub install: AddonInstall,
 
-    /// `deleteAckRequired` makes deletion wait for the add-on: the Addon is ready to be deleted only after its
-    /// AddonInstance has the condition ReadyToBeDeleted=True. Defaults to false.
+    /// `deleteAckRequired` delays the condition ReadyToBeDeleted=True of the Addon until its AddonInstance has the same
+    /// condition. It does not block the deletion of the Addon. Defaults to false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delete_ack_required: bool,
 

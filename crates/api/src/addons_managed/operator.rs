@@ -18,7 +18,7 @@ use crate::{is_default, schemas};
     derive = "Default",
     derive = "PartialEq",
     doc = "AddonOperator holds settings for all add-ons of this cluster. Only the object named `addon-operator` has an \
-           effect. The addon-operator-controller writes the status.",
+           effect. The addon-controller writes the status.",
     printcolumn(name = "Status", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]

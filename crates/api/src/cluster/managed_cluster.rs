@@ -50,7 +50,7 @@ pub struct ManagedClusterSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub hub_accepts_client: bool,
 
-    /// `leaseDurationSeconds` is how often, at the latest, the agent renews the Lease of the cluster, in seconds. After
+    /// `leaseDurationSeconds` is the maximum number of seconds between two renewals of the Lease by the agent. After
     /// five times this duration without a renewal the cluster counts as unreachable. Defaults to 60.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::lease_duration")]

@@ -384,7 +384,7 @@ pub struct ClusterDecision {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 
-    /// `score` is the rank of the cluster. It is set only if more clusters matched than were requested.
+    /// `score` is the sum of the weighted scores of the prioritizers; higher is better. It is set only if more clusters matched than were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<i64>,
 }

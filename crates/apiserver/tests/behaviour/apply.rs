@@ -130,15 +130,15 @@ async fn what_the_server_provides_is_its_own(cluster: &Cluster) {
 async fn an_apply_needs_a_manager_and_only_an_apply_takes_force(cluster: &Cluster) {
     let namespace = cluster.namespace().await;
     let at = format!("{}/a", config_maps(&namespace));
-    let refused = apply(cluster, &at, "", &thing("a", json!({}))).await.refused(422, "Invalid");
-    refused.because("FieldValueRequired", "fieldManager");
+    let refused = apply(cluster, &at, "", &thing("a", json!({}))).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueRequired", "fieldManager");
     assert_eq!(
         refused.message(),
         "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
     );
     cluster.post(config_maps(&namespace), &config_map("a")).await.expect(201);
     let forced = cluster.merge(format!("{at}?force=true"), &json!({})).await;
-    forced.refused(422, "Invalid").because("FieldValueForbidden", "force");
+    forced.expect_failure(422, "Invalid").assert_cause("FieldValueForbidden", "force");
 }
 
 async fn an_apply_creates_and_the_same_again_changes_nothing(cluster: &Cluster) {
@@ -159,7 +159,7 @@ async fn a_conflict_names_the_managers_and_the_fields_and_force_takes_them(clust
     let at = format!("{}/a", config_maps(&namespace));
     apply(cluster, &at, "fieldManager=m1", &thing("a", json!({"a": "1", "b": "1"}))).await.expect(201);
     let one = apply(cluster, &at, "fieldManager=m2", &thing("a", json!({"a": "2"}))).await;
-    let one = one.refused(409, "Conflict");
+    let one = one.expect_failure(409, "Conflict");
     assert_eq!(one.message(), "Apply failed with 1 conflict: conflict with \"m1\": .data.a");
     assert_eq!(
         one.0["details"],
@@ -167,8 +167,11 @@ async fn a_conflict_names_the_managers_and_the_fields_and_force_takes_them(clust
     );
     cluster.merge(format!("{at}?fieldManager=ctl"), &json!({"data": {"c": "1"}})).await.expect(200);
     let wanted = thing("a", json!({"a": "2", "b": "2", "c": "2"}));
-    let many =
-        apply(cluster, &at, "fieldManager=m2", &wanted).await.refused(409, "Conflict").message().to_owned();
+    let many = apply(cluster, &at, "fieldManager=m2", &wanted)
+        .await
+        .expect_failure(409, "Conflict")
+        .message()
+        .to_owned();
     assert_eq!(
         many,
         "Apply failed with 3 conflicts: conflicts with \"ctl\" using v1:\n- .data.c\nconflicts with \"m1\":\n- .data.a\n- .data.b"
@@ -219,7 +222,7 @@ async fn an_apply_is_refused_when_it_is_of_something_else(cluster: &Cluster) {
         (with(|body| body["metadata"]["managedFields"] = json!([])), "metadata.managedFields must be nil"),
     ] {
         let answer = apply(cluster, &at, "fieldManager=m", &body).await;
-        assert_eq!(answer.refused(400, "BadRequest").message(), message);
+        assert_eq!(answer.expect_failure(400, "BadRequest").message(), message);
     }
     let unknown = apply(cluster, &at, "fieldManager=m", &with(|body| body["odd"] = 1.into())).await;
     assert_eq!(unknown.status, Difference::ClientMistakes.expect(cluster, 500, 400));
@@ -228,8 +231,11 @@ async fn an_apply_is_refused_when_it_is_of_something_else(cluster: &Cluster) {
         "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .odd: field not declared in schema"
     );
     let absent = with(|body| body["metadata"]["uid"] = "11111111-2222-3333-4444-555555555555".into());
-    let refused =
-        apply(cluster, &at, "fieldManager=m", &absent).await.refused(409, "Conflict").message().to_owned();
+    let refused = apply(cluster, &at, "fieldManager=m", &absent)
+        .await
+        .expect_failure(409, "Conflict")
+        .message()
+        .to_owned();
     assert!(refused.ends_with("uid mismatch: the provided object specified uid 11111111-2222-3333-4444-555555555555, and no existing object was found"), "{refused}");
     assert_eq!(cluster.get(&at).await.status, 404);
 }
@@ -257,8 +263,11 @@ async fn a_status_and_a_scale_are_tracked_apart(cluster: &Cluster) {
     let object = cluster.get(&at).await.expect(200);
     let scaler = managers(&object).into_iter().find(|entry| entry.0 == "scaler");
     assert_eq!(scaler, Some(entry("scaler", "Update", "scale", json!({"f:spec": {"f:replicas": {}}}))));
-    let contested =
-        apply(cluster, &at, "fieldManager=one", &wanted).await.refused(409, "Conflict").message().to_owned();
+    let contested = apply(cluster, &at, "fieldManager=one", &wanted)
+        .await
+        .expect_failure(409, "Conflict")
+        .message()
+        .to_owned();
     assert_eq!(
         contested,
         "Apply failed with 1 conflict: conflict with \"scaler\" with subresource \"scale\" using apps/v1: .spec.replicas"
@@ -303,7 +312,7 @@ async fn keys_that_stand_twice_are_told_or_refused(cluster: &Cluster) {
             Call::new(Method::PATCH, path).body(APPLY, body)
         };
         let strict = cluster.send(call("Strict")).await;
-        let message = strict.refused(400, "BadRequest").message().to_owned();
+        let message = strict.expect_failure(400, "BadRequest").message().to_owned();
         let line = body.lines().count();
         assert_eq!(
             message,
@@ -345,7 +354,9 @@ async fn entries_can_be_written_and_taken_away(cluster: &Cluster) {
         "fieldsV1": {"f:data": {"f:a": {}}},
     }]);
     let refused = cluster.merge(&at, &json!({"metadata": {"managedFields": long}})).await;
-    refused.refused(422, "Invalid").because("FieldValueTooLong", "metadata.managedFields[0].manager");
+    refused
+        .expect_failure(422, "Invalid")
+        .assert_cause("FieldValueTooLong", "metadata.managedFields[0].manager");
 }
 
 async fn kubectl_migrates_from_applying_on_the_clients_side(cluster: &Cluster) {
@@ -438,7 +449,7 @@ async fn entries_carry_the_version_they_were_written_in(cluster: &Cluster) {
         .collect();
     assert_eq!(written, [&json!(format!("{group}/v1")), &json!(format!("{group}/v2"))]);
     let contested = apply(cluster, &path("v2"), "fieldManager=two", &body("v2", json!({"a": "x"}))).await;
-    let message = contested.refused(409, "Conflict").message().to_owned();
+    let message = contested.expect_failure(409, "Conflict").message().to_owned();
     assert_eq!(message, "Apply failed with 1 conflict: conflict with \"one\": .spec.a");
     // Who applies has one entry, in the version of the last time.
     let moved =

@@ -38,7 +38,7 @@ async fn an_object_is_created_read_replaced_patched_listed_and_deleted(cluster: 
     let list = cluster.get(&maps).await.expect(200);
     assert!(list["items"].as_array().unwrap().iter().any(|item| item["metadata"] == patched["metadata"]));
     cluster.delete(&at).await.expect(200);
-    cluster.get(&at).await.refused(404, "NotFound");
+    cluster.get(&at).await.expect_failure(404, "NotFound");
 }
 
 async fn a_delete_answers_with_the_object_or_with_a_status_by_kind(cluster: &Cluster) {
@@ -77,7 +77,7 @@ async fn delete_options_come_in_the_body_or_the_query(cluster: &Cluster) {
     for odd in
         [json!({"kind": "ConfigMap", "apiVersion": "v1"}), json!([]), json!({"gracePeriodSeconds": "x"})]
     {
-        cluster.send(Call::delete(&at).json(&odd)).await.refused(400, "BadRequest");
+        cluster.send(Call::delete(&at).json(&odd)).await.expect_failure(400, "BadRequest");
     }
 }
 
@@ -86,10 +86,10 @@ async fn an_unknown_propagation_policy_is_422_and_lists_the_known(cluster: &Clus
     cluster.post(config_maps(&namespace), &config_map("a")).await.expect(201);
     let answer = cluster.delete(format!("{}/a?propagationPolicy=Odd", config_maps(&namespace))).await;
     answer
-        .refused(422, "Invalid")
-        .about("meta.k8s.io", "DeleteOptions", "")
-        .because("FieldValueNotSupported", "propagationPolicy")
-        .says("supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"");
+        .expect_failure(422, "Invalid")
+        .assert_details("meta.k8s.io", "DeleteOptions", "")
+        .assert_cause("FieldValueNotSupported", "propagationPolicy")
+        .assert_message("supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"");
 }
 
 async fn delete_preconditions_are_checked(cluster: &Cluster) {
@@ -98,7 +98,10 @@ async fn delete_preconditions_are_checked(cluster: &Cluster) {
     let created = cluster.post(config_maps(&namespace), &config_map("a")).await.expect(201);
     for wrong in [json!({"uid": "other"}), json!({"resourceVersion": "1"})] {
         let answer = cluster.send(Call::delete(&at).json(&json!({"preconditions": wrong}))).await;
-        answer.refused(409, "Conflict").about("", "ConfigMap", "a").says("in the precondition");
+        answer
+            .expect_failure(409, "Conflict")
+            .assert_details("", "ConfigMap", "a")
+            .assert_message("in the precondition");
     }
     let right = json!({"preconditions": {
         "uid": created["metadata"]["uid"], "resourceVersion": created["metadata"]["resourceVersion"],
@@ -119,7 +122,7 @@ async fn deleting_a_collection_answers_with_what_was_deleted(cluster: &Cluster) 
     let names: Vec<_> =
         deleted["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].clone()).collect();
     assert_eq!(names, ["a", "b"]);
-    cluster.get(format!("{maps}/a")).await.refused(404, "NotFound");
+    cluster.get(format!("{maps}/a")).await.expect_failure(404, "NotFound");
     cluster.get(format!("{maps}/c")).await.expect(200);
 }
 
@@ -132,9 +135,9 @@ async fn a_replace_without_a_revision_overwrites_or_is_refused_by_kind(cluster: 
     cluster.post(&leases, &lease).await.expect(201);
     let answer = cluster.put(format!("{leases}/l"), &lease).await;
     answer
-        .refused(422, "Invalid")
-        .because("FieldValueInvalid", "metadata.resourceVersion")
-        .says("must be specified for an update");
+        .expect_failure(422, "Invalid")
+        .assert_cause("FieldValueInvalid", "metadata.resourceVersion")
+        .assert_message("must be specified for an update");
 }
 
 async fn a_replace_of_what_is_absent_creates_by_kind(cluster: &Cluster) {
@@ -143,7 +146,7 @@ async fn a_replace_of_what_is_absent_creates_by_kind(cluster: &Cluster) {
     let lease = json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "new"}});
     cluster.put(format!("{leases}/new"), &lease).await.expect(201);
     let answer = cluster.put(format!("{}/new", config_maps(&namespace)), &config_map("new")).await;
-    answer.refused(404, "NotFound").about("", "configmaps", "new");
+    answer.expect_failure(404, "NotFound").assert_details("", "configmaps", "new");
 }
 
 async fn a_replace_with_another_uid_is_a_conflict(cluster: &Cluster) {
@@ -153,12 +156,12 @@ async fn a_replace_with_another_uid_is_a_conflict(cluster: &Cluster) {
     let mut other = config_map("a");
     other["metadata"]["uid"] = json!("other");
     let answer = cluster.put(&at, &other).await;
-    answer.refused(409, "Conflict").says("UID in precondition: other");
+    answer.expect_failure(409, "Conflict").assert_message("UID in precondition: other");
     cluster
         .merge(&at, &json!({"metadata": {"uid": "other"}}))
         .await
-        .refused(422, "Invalid")
-        .because("FieldValueInvalid", "metadata.uid");
+        .expect_failure(422, "Invalid")
+        .assert_cause("FieldValueInvalid", "metadata.uid");
 }
 
 async fn a_write_that_changes_nothing_leaves_no_trace(cluster: &Cluster) {
@@ -197,7 +200,11 @@ async fn a_merge_patch_with_a_stale_revision_is_a_conflict(cluster: &Cluster) {
     cluster.merge(&at, &json!({"data": {"x": "y"}})).await.expect(200);
     let stale =
         json!({"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}, "data": {"x": "z"}});
-    cluster.merge(&at, &stale).await.refused(409, "Conflict").says("the object has been modified");
+    cluster
+        .merge(&at, &stale)
+        .await
+        .expect_failure(409, "Conflict")
+        .assert_message("the object has been modified");
 }
 
 async fn a_json_patch_applies_wholly_or_not_at_all(cluster: &Cluster) {
@@ -209,7 +216,9 @@ async fn a_json_patch_applies_wholly_or_not_at_all(cluster: &Cluster) {
         {"op": "test", "path": "/data/key", "value": "other"},
     ]);
     let answer = cluster.send(Call::json_patch(&at, &failing)).await;
-    answer.refused(422, "Invalid").says("the server rejected our request due to an error in our request");
+    answer
+        .expect_failure(422, "Invalid")
+        .assert_message("the server rejected our request due to an error in our request");
     let good = json!([
         {"op": "test", "path": "/data/key", "value": "value"},
         {"op": "move", "from": "/data/key", "path": "/data/moved"},
@@ -224,11 +233,11 @@ async fn a_patch_that_breaks_the_object_is_422(cluster: &Cluster) {
     cluster.post(config_maps(&namespace), &config_map("a")).await.expect(201);
     let answer = cluster.merge(&at, &json!({"data": {"number": 1}})).await;
     answer
-        .refused(422, "Invalid")
-        .because("FieldValueInvalid", "patch")
-        .says("json: cannot unmarshal number into Go struct field ConfigMap.data of type string");
+        .expect_failure(422, "Invalid")
+        .assert_cause("FieldValueInvalid", "patch")
+        .assert_message("json: cannot unmarshal number into Go struct field ConfigMap.data of type string");
     for moved in [json!({"metadata": {"name": "b"}}), json!({"metadata": {"namespace": "default"}})] {
-        cluster.merge(&at, &moved).await.refused(400, "BadRequest").says("does not match");
+        cluster.merge(&at, &moved).await.expect_failure(400, "BadRequest").assert_message("does not match");
     }
 }
 
@@ -243,10 +252,14 @@ async fn patches_that_are_none_are_400(cluster: &Cluster) {
         ("application/json-patch+json", "[1]"),
     ] {
         let call = Call::new(http::Method::PATCH, &at).body(media, body);
-        cluster.send(call).await.refused(400, "BadRequest").says("error decoding patch");
+        cluster.send(call).await.expect_failure(400, "BadRequest").assert_message("error decoding patch");
     }
     let untyped = Call::new(http::Method::PATCH, &at).body("application/json", "{}");
-    cluster.send(untyped).await.refused(415, "UnsupportedMediaType").says("415: Unsupported Media Type");
+    cluster
+        .send(untyped)
+        .await
+        .expect_failure(415, "UnsupportedMediaType")
+        .assert_message("415: Unsupported Media Type");
 }
 
 async fn a_dry_run_answers_as_if_and_keeps_nothing(cluster: &Cluster) {
@@ -255,7 +268,7 @@ async fn a_dry_run_answers_as_if_and_keeps_nothing(cluster: &Cluster) {
     let dry = cluster.post(format!("{maps}?dryRun=All"), &config_map("a")).await.expect(201);
     assert!(dry["metadata"]["resourceVersion"].is_null(), "what was never kept has no revision");
     assert!(dry["metadata"]["uid"].is_string());
-    cluster.get(&at).await.refused(404, "NotFound");
+    cluster.get(&at).await.expect_failure(404, "NotFound");
     let kept = cluster.post(&maps, &config_map("a")).await.expect(201);
     let answered = cluster.merge(format!("{at}?dryRun=All"), &json!({"data": {"x": "y"}})).await.expect(200);
     assert_eq!(answered["data"]["x"], "y");
@@ -266,8 +279,8 @@ async fn a_dry_run_answers_as_if_and_keeps_nothing(cluster: &Cluster) {
     assert_eq!(cluster.get(&at).await.expect(200), kept);
     let mut bad = config_map("Bad");
     bad["metadata"]["name"] = json!("Bad");
-    cluster.post(format!("{maps}?dryRun=All"), &bad).await.refused(422, "Invalid");
-    cluster.post(format!("{maps}?dryRun=All"), &config_map("a")).await.refused(409, "AlreadyExists");
+    cluster.post(format!("{maps}?dryRun=All"), &bad).await.expect_failure(422, "Invalid");
+    cluster.post(format!("{maps}?dryRun=All"), &config_map("a")).await.expect_failure(409, "AlreadyExists");
 }
 
 async fn names_in_paths_are_decoded(cluster: &Cluster) {

@@ -61,7 +61,7 @@ async fn a_definition_is_accepted_established_and_served(cluster: &Cluster) {
         definition["status"]["acceptedNames"],
         json!({"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"})
     );
-    cluster.post(DEFINITIONS, &kind.definition()).await.refused(409, "AlreadyExists");
+    cluster.post(DEFINITIONS, &kind.definition()).await.expect_failure(409, "AlreadyExists");
 }
 
 async fn a_definition_of_a_protected_group_needs_approval(cluster: &Cluster) {
@@ -69,8 +69,8 @@ async fn a_definition_of_a_protected_group_needs_approval(cluster: &Cluster) {
     definition["spec"]["group"] = "custom.k8s.io".into();
     definition["metadata"]["name"] = "widgets.custom.k8s.io".into();
     let path = format!("{DEFINITIONS}?dryRun=All");
-    let refused = cluster.post(&path, &definition).await.refused(422, "Invalid");
-    refused.because("FieldValueRequired", "metadata.annotations[api-approved.kubernetes.io]");
+    let refused = cluster.post(&path, &definition).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueRequired", "metadata.annotations[api-approved.kubernetes.io]");
     definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "unapproved, a test"});
     cluster.post(&path, &definition).await.expect(201);
 }
@@ -375,7 +375,7 @@ async fn objects_are_selected_by_the_fields_that_the_definition_names(cluster: &
         assert_eq!(names(&list), expected, "{selector}");
     }
     let refused = cluster.get(format!("{}?fieldSelector=spec.list%3Dx", kind.objects())).await;
-    refused.refused(400, "BadRequest").says("field label not supported: spec.list");
+    refused.expect_failure(400, "BadRequest").assert_message("field label not supported: spec.list");
     let mut watch =
         cluster.watch(format!("{}?watch=1&fieldSelector=spec.colour%3Dred", kind.objects())).await;
     watch.expect("ADDED", "a").await;
@@ -407,7 +407,7 @@ async fn the_status_of_an_object_is_apart(cluster: &Cluster) {
         cluster.merge(&path, &json!({"status": {"phase": "Down"}, "spec": {"size": 2}})).await.expect(200);
     assert_eq!((&patched["status"]["phase"], &patched["metadata"]["generation"]), (&json!("Up"), &json!(2)));
     let refused = cluster.merge(format!("{path}/status"), &json!({"status": {"phase": 5}})).await;
-    refused.refused(422, "Invalid").because("FieldValueTypeInvalid", "status.phase");
+    refused.expect_failure(422, "Invalid").assert_cause("FieldValueTypeInvalid", "status.phase");
     let without = Kind::define(cluster, |_| {}).await;
     cluster.post(without.objects(), &without.object("a", json!({}))).await.expect(201);
     assert_eq!(cluster.get(format!("{}/a/status", without.objects())).await.status, 404);
@@ -450,19 +450,21 @@ async fn an_object_is_scaled_at_its_paths(cluster: &Cluster) {
     scale["spec"]["replicas"] = 5.into();
     let put = cluster.put(format!("{path}/scale"), &scale).await.expect(200);
     assert_eq!(put["spec"]["replicas"], 5);
-    cluster.put(format!("{path}/scale"), &scale).await.refused(409, "Conflict");
+    cluster.put(format!("{path}/scale"), &scale).await.expect_failure(409, "Conflict");
     let patched = cluster.merge(format!("{path}/scale"), &json!({"spec": {"replicas": 7}})).await.expect(200);
     assert_eq!(patched["spec"]["replicas"], 7);
     let object = cluster.get(&path).await.expect(200);
     assert_eq!((&object["spec"]["size"], &object["metadata"]["generation"]), (&json!(7), &json!(3)));
     let refused = cluster.merge(format!("{path}/scale"), &json!({"spec": {"replicas": -1}})).await;
-    refused.refused(422, "Invalid").because("FieldValueInvalid", ".spec.size");
-    let refused = cluster.merge(&path, &json!({"spec": {"size": -1}})).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", ".spec.size").says("should be a non-negative integer");
+    refused.expect_failure(422, "Invalid").assert_cause("FieldValueInvalid", ".spec.size");
+    let refused = cluster.merge(&path, &json!({"spec": {"size": -1}})).await.expect_failure(422, "Invalid");
+    refused
+        .assert_cause("FieldValueInvalid", ".spec.size")
+        .assert_message("should be a non-negative integer");
     cluster.post(kind.objects(), &kind.object("none", json!({}))).await.expect(201);
     let path = format!("{}/none/scale", kind.objects());
-    let refused = cluster.get(&path).await.refused(500, "InternalError");
-    refused.says("the spec replicas field \".spec.size\" does not exist");
+    let refused = cluster.get(&path).await.expect_failure(500, "InternalError");
+    refused.assert_message("the spec replicas field \".spec.size\" does not exist");
     let scaled = cluster.merge(&path, &json!({"spec": {"replicas": 1}})).await.expect(200);
     assert_eq!((&scaled["spec"], &scaled["status"]), (&json!({"replicas": 1}), &json!({"replicas": 0})));
 }
@@ -471,9 +473,15 @@ async fn a_replace_needs_a_revision(cluster: &Cluster) {
     let kind = Kind::define(cluster, |_| {}).await;
     cluster.post(kind.objects(), &kind.object("a", json!({}))).await.expect(201);
     let path = format!("{}/a", kind.objects());
-    let refused = cluster.put(&path, &kind.object("a", json!({"size": 1}))).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "metadata.resourceVersion").says("must be specified for an update");
-    cluster.put(format!("{}/b", kind.objects()), &kind.object("b", json!({}))).await.refused(404, "NotFound");
+    let refused =
+        cluster.put(&path, &kind.object("a", json!({"size": 1}))).await.expect_failure(422, "Invalid");
+    refused
+        .assert_cause("FieldValueInvalid", "metadata.resourceVersion")
+        .assert_message("must be specified for an update");
+    cluster
+        .put(format!("{}/b", kind.objects()), &kind.object("b", json!({})))
+        .await
+        .expect_failure(404, "NotFound");
 }
 
 async fn a_strategic_merge_patch_is_415(cluster: &Cluster) {
@@ -481,7 +489,9 @@ async fn a_strategic_merge_patch_is_415(cluster: &Cluster) {
     cluster.post(kind.objects(), &kind.object("a", json!({}))).await.expect(201);
     let call = Call::new(http::Method::PATCH, format!("{}/a", kind.objects()));
     let answer = cluster.send(call.body("application/strategic-merge-patch+json", "{}")).await;
-    answer.refused(415, "UnsupportedMediaType").says("the body of the request was in an unknown format");
+    answer
+        .expect_failure(415, "UnsupportedMediaType")
+        .assert_message("the body of the request was in an unknown format");
 }
 
 async fn metadata_is_checked_and_its_unknown_fields_are_dropped(cluster: &Cluster) {
@@ -504,16 +514,16 @@ async fn metadata_is_checked_and_its_unknown_fields_are_dropped(cluster: &Cluste
         cluster
             .post(kind.objects(), &object)
             .await
-            .refused(422, "Invalid")
-            .because("FieldValueInvalid", field);
+            .expect_failure(422, "Invalid")
+            .assert_cause("FieldValueInvalid", field);
     }
     let mut object = kind.object("b", json!({}));
     object["metadata"]["labels"] = json!({"a": 5});
-    cluster.post(kind.objects(), &object).await.refused(400, "BadRequest");
+    cluster.post(kind.objects(), &object).await.expect_failure(400, "BadRequest");
     let mut object = kind.object("b", json!({}));
     object["kind"] = "Other".into();
-    let refused = cluster.post(kind.objects(), &object).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "kind").says("must be Widget");
+    let refused = cluster.post(kind.objects(), &object).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueInvalid", "kind").assert_message("must be Widget");
 }
 
 async fn a_kind_may_be_of_the_cluster(cluster: &Cluster) {
@@ -589,8 +599,8 @@ async fn finalizers_hold_an_object_and_its_definition_back(cluster: &Cluster) {
     })
     .await;
     refused
-        .refused(403, "Forbidden")
-        .says("create not allowed while custom resource definition is terminating");
+        .expect_failure(403, "Forbidden")
+        .assert_message("create not allowed while custom resource definition is terminating");
     cluster.merge(&path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
     eventually("the end of the definition", || async {
         (cluster.get(kind.definition_path()).await.status == 404).then_some(())

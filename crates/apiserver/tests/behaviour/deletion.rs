@@ -40,7 +40,7 @@ async fn finalizers_hold_an_object_back_until_the_last_is_gone(cluster: &Cluster
     cluster.merge(&at, &json!({"metadata": {"finalizers": ["example.com/b"]}})).await.expect(200);
     cluster.get(&at).await.expect(200);
     cluster.merge(&at, &json!({"metadata": {"finalizers": null}})).await.expect(200);
-    cluster.get(&at).await.refused(404, "NotFound");
+    cluster.get(&at).await.expect_failure(404, "NotFound");
     watch.expect("MODIFIED", "held").await;
     watch.expect("MODIFIED", "held").await;
     let deleted = watch.expect("DELETED", "held").await;
@@ -55,8 +55,8 @@ async fn no_finalizer_can_be_added_to_what_is_being_deleted(cluster: &Cluster) {
     cluster.post(&maps, &object).await.expect(201);
     cluster.delete(format!("{maps}/held")).await.expect(200);
     let more = json!({"metadata": {"finalizers": ["example.com/a", "example.com/new"]}});
-    let refused = cluster.merge(format!("{maps}/held"), &more).await.refused(422, "Invalid");
-    refused.because("FieldValueForbidden", "metadata.finalizers").says(
+    let refused = cluster.merge(format!("{maps}/held"), &more).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueForbidden", "metadata.finalizers").assert_message(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{\"example.com/new\"}",
     );
     cluster.merge(format!("{maps}/held"), &json!({"metadata": {"finalizers": null}})).await.expect(200);
@@ -105,7 +105,7 @@ async fn dependents_follow_their_owner_in_the_background(cluster: &Cluster) {
     owned(cluster, &maps, "grandchild", &[&child]).await;
     let status = delete_with(cluster, &format!("{maps}/owner"), "Background").await.expect(200);
     assert_eq!(status["status"], "Success");
-    cluster.get(format!("{maps}/owner")).await.refused(404, "NotFound");
+    cluster.get(format!("{maps}/owner")).await.expect_failure(404, "NotFound");
     gone(cluster, &format!("{maps}/child")).await;
     gone(cluster, &format!("{maps}/grandchild")).await;
 }
@@ -182,7 +182,7 @@ async fn a_deleted_namespace_takes_everything_with_it(cluster: &Cluster) {
     let deleted = cluster.delete(format!("/api/v1/namespaces/{namespace}")).await.expect(200);
     assert_eq!((&deleted["kind"], &deleted["status"]["phase"]), (&json!("Namespace"), &json!("Terminating")));
     gone(cluster, &format!("/api/v1/namespaces/{namespace}")).await;
-    cluster.get(format!("{maps}/a")).await.refused(404, "NotFound");
+    cluster.get(format!("{maps}/a")).await.expect_failure(404, "NotFound");
     assert_eq!(cluster.get(&maps).await.expect(200)["items"], json!([]));
 }
 
@@ -251,9 +251,11 @@ async fn nothing_can_be_created_in_a_namespace_that_is_terminating(cluster: &Clu
     object["metadata"]["finalizers"] = json!(["example.com/hold"]);
     cluster.post(&maps, &object).await.expect(201);
     cluster.delete(format!("/api/v1/namespaces/{namespace}")).await.expect(200);
-    let refused = cluster.post(&maps, &config_map("late")).await.refused(403, "Forbidden");
-    refused.about("", "configmaps", "late").because("NamespaceTerminating", "metadata.namespace");
-    refused.says(&format!(
+    let refused = cluster.post(&maps, &config_map("late")).await.expect_failure(403, "Forbidden");
+    refused
+        .assert_details("", "configmaps", "late")
+        .assert_cause("NamespaceTerminating", "metadata.namespace");
+    refused.assert_message(&format!(
         "unable to create new content in namespace {namespace} because it is being terminated"
     ));
     cluster.merge(format!("{maps}/held"), &json!({"data": {"still": "writable"}})).await.expect(200);
@@ -262,16 +264,19 @@ async fn nothing_can_be_created_in_a_namespace_that_is_terminating(cluster: &Clu
 }
 
 async fn nothing_can_be_created_in_a_namespace_that_is_not_there(cluster: &Cluster) {
-    let refused = cluster.post(config_maps("nowhere"), &config_map("a")).await.refused(404, "NotFound");
-    refused.about("", "namespaces", "nowhere");
+    let refused =
+        cluster.post(config_maps("nowhere"), &config_map("a")).await.expect_failure(404, "NotFound");
+    refused.assert_details("", "namespaces", "nowhere");
 }
 
 async fn some_namespaces_cannot_be_deleted(cluster: &Cluster) {
     for namespace in ["default", "kube-system", "kube-public"] {
         let refused =
-            cluster.delete(format!("/api/v1/namespaces/{namespace}")).await.refused(403, "Forbidden");
-        refused.about("", "namespaces", namespace);
-        refused.says(&format!("namespaces \"{namespace}\" is forbidden: this namespace may not be deleted"));
+            cluster.delete(format!("/api/v1/namespaces/{namespace}")).await.expect_failure(403, "Forbidden");
+        refused.assert_details("", "namespaces", namespace);
+        refused.assert_message(&format!(
+            "namespaces \"{namespace}\" is forbidden: this namespace may not be deleted"
+        ));
     }
     for namespace in ["default", "kube-system", "kube-public", "kube-node-lease"] {
         cluster.get(format!("/api/v1/namespaces/{namespace}")).await.expect(200);

@@ -33,10 +33,10 @@ async fn an_expired_page_is_410_with_a_token_that_goes_on_inconsistently(cluster
             cluster.delete(format!("{maps}/zz-{round}")).await.expect(200);
         }
         let answer = cluster.get(format!("{maps}?limit=1&continue={token}")).await;
-        (answer.status == 410).then(|| answer.refused(410, "Expired"))
+        (answer.status == 410).then(|| answer.expect_failure(410, "Expired"))
     })
     .await;
-    refused.says("The provided continue parameter is too old to display a consistent list result.");
+    refused.assert_message("The provided continue parameter is too old to display a consistent list result.");
     let next = refused.0["metadata"]["continue"].as_str().expect("a token to go on with");
     let page = cluster.get(format!("{maps}?limit=1&continue={next}")).await.expect(200);
     assert_eq!(page["items"][0]["metadata"]["name"], "c", "b is gone by now");
@@ -51,7 +51,9 @@ async fn a_list_at_a_revision_that_is_gone_is_410(cluster: &Cluster) {
         (answer.status != 200).then_some(answer)
     })
     .await;
-    answer.refused(410, "Expired").says("The resourceVersion for the provided list is too old");
+    answer
+        .expect_failure(410, "Expired")
+        .assert_message("The resourceVersion for the provided list is too old");
 }
 
 async fn a_watch_from_a_revision_that_is_gone_says_so_and_ends(cluster: &Cluster) {

@@ -65,7 +65,7 @@ async fn a_token_makes_its_bearer_the_service_account(cluster: &Cluster) {
     let namespace = cluster.namespace().await;
     let made = account(cluster, &namespace, "robot").await;
     let token = token(&request(cluster, &namespace, "robot", json!({})).await);
-    let robot = cluster.bearer(&token);
+    let robot = cluster.with_token(&token);
     let user = whoami(&robot).await;
     let name = format!("system:serviceaccount:{namespace}:robot");
     assert_eq!(user["username"], json!(name));
@@ -81,8 +81,8 @@ async fn a_token_makes_its_bearer_the_service_account(cluster: &Cluster) {
     robot
         .get(config_maps(&namespace))
         .await
-        .refused(403, "Forbidden")
-        .says(&format!("User {name:?} cannot list"));
+        .expect_failure(403, "Forbidden")
+        .assert_message(&format!("User {name:?} cannot list"));
 }
 
 async fn a_token_has_the_claims_that_kubernetes_gives_it(cluster: &Cluster) {
@@ -110,18 +110,18 @@ async fn a_bad_token_is_401_and_never_anonymous(cluster: &Cluster) {
     let (body, signature) = token.rsplit_once('.').expect("a signature");
     let flipped: String = signature.chars().rev().collect();
     for bad in ["nonsense", "a.b.c", body, &format!("{body}.{flipped}"), &format!("{token}x")] {
-        let answer = cluster.bearer(bad).get("/api/v1/namespaces").await;
-        answer.refused(401, "Unauthorized").says("Unauthorized");
+        let answer = cluster.with_token(bad).get("/api/v1/namespaces").await;
+        answer.expect_failure(401, "Unauthorized").assert_message("Unauthorized");
     }
     // Nor where nobody needs to be known.
-    let odd = cluster.stranger().send(Call::get("/api").header("authorization", "Basic YTpi")).await;
+    let odd = cluster.anonymous().send(Call::get("/api").header("authorization", "Basic YTpi")).await;
     assert_eq!(odd.status, Difference::NoAnonymous.expect(cluster, 403, 401));
 }
 
 async fn a_token_dies_with_its_service_account(cluster: &Cluster) {
     let namespace = cluster.namespace().await;
     account(cluster, &namespace, "robot").await;
-    let first = cluster.bearer(&token(&request(cluster, &namespace, "robot", json!({})).await));
+    let first = cluster.with_token(&token(&request(cluster, &namespace, "robot", json!({})).await));
     whoami(&first).await;
     cluster.delete(format!("{}/robot", accounts(&namespace))).await.expect(200);
     eventually_401(&first).await;
@@ -147,7 +147,7 @@ async fn a_token_dies_with_what_it_is_bound_to(cluster: &Cluster) {
     let bound = json!({"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "bound"}});
     let token = token(&request(cluster, &namespace, "robot", bound).await);
     assert_eq!(claims(&token)["kubernetes.io"]["secret"]["uid"], secret["metadata"]["uid"]);
-    let robot = cluster.bearer(&token);
+    let robot = cluster.with_token(&token);
     whoami(&robot).await;
     cluster.delete(format!("{secrets}/bound")).await.expect(200);
     eventually_401(&robot).await;
@@ -158,7 +158,7 @@ async fn a_token_is_for_its_audiences(cluster: &Cluster) {
     account(cluster, &namespace, "robot").await;
     let request = request(cluster, &namespace, "robot", json!({"audiences": ["vault", "other"]})).await;
     let token = token(&request);
-    cluster.bearer(&token).get("/api").await.refused(401, "Unauthorized");
+    cluster.with_token(&token).get("/api").await.expect_failure(401, "Unauthorized");
     let status = review(cluster, &token, &["vault"]).await;
     assert_eq!((&status["authenticated"], &status["audiences"]), (&json!(true), &json!(["vault"])));
     let status = review(cluster, &token, &["elsewhere"]).await;
@@ -173,20 +173,23 @@ async fn a_token_request_that_makes_no_sense_is_refused(cluster: &Cluster) {
     let ask = async |spec: Value| cluster.post(&path, &json!({"spec": spec})).await;
     ask(json!({"expirationSeconds": 10}))
         .await
-        .refused(422, "Invalid")
-        .says("may not specify a duration less than 10 minutes");
+        .expect_failure(422, "Invalid")
+        .assert_message("may not specify a duration less than 10 minutes");
     let missing = json!({"boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "none"}});
-    ask(missing).await.refused(404, "NotFound").says("pods \"none\" not found");
+    ask(missing).await.expect_failure(404, "NotFound").assert_message("pods \"none\" not found");
     let odd =
         json!({"boundObjectRef": {"kind": "ConfigMap", "apiVersion": "v1", "name": "kube-root-ca.crt"}});
-    ask(odd).await.refused(400, "BadRequest").says("cannot bind token to object of type /v1, Kind=ConfigMap");
+    ask(odd)
+        .await
+        .expect_failure(400, "BadRequest")
+        .assert_message("cannot bind token to object of type /v1, Kind=ConfigMap");
     let nobody = format!("{}/nobody/token", accounts(&namespace));
     cluster
         .post(&nobody, &json!({}))
         .await
-        .refused(404, "NotFound")
-        .says("serviceaccounts \"nobody\" not found");
-    cluster.get(&path).await.refused(405, "MethodNotAllowed");
+        .expect_failure(404, "NotFound")
+        .assert_message("serviceaccounts \"nobody\" not found");
+    cluster.get(&path).await.expect_failure(405, "MethodNotAllowed");
 }
 
 async fn a_token_review_says_whose_a_token_is(cluster: &Cluster) {
@@ -201,8 +204,12 @@ async fn a_token_review_says_whose_a_token_is(cluster: &Cluster) {
     assert!(status["error"].as_str().unwrap_or_default().contains("invalid bearer token"), "{status}");
     let empty = json!({"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {}});
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
-    cluster.post(reviews, &empty).await.refused(400, "BadRequest").says("token is required for TokenReview");
-    cluster.get(reviews).await.refused(405, "MethodNotAllowed");
+    cluster
+        .post(reviews, &empty)
+        .await
+        .expect_failure(400, "BadRequest")
+        .assert_message("token is required for TokenReview");
+    cluster.get(reviews).await.expect_failure(405, "MethodNotAllowed");
 }
 
 async fn a_self_subject_review_says_who_asks(cluster: &Cluster) {
@@ -228,26 +235,26 @@ async fn impersonation_is_for_those_who_may(cluster: &Cluster) {
     assert_eq!(user["groups"], json!(["one", "two", "system:authenticated"]));
     assert_eq!(user["extra"]["scopes.example.com/a"], json!(["read"]));
 
-    let robot = cluster.bearer(&token(&request(cluster, &namespace, "robot", json!({})).await));
-    robot.send(masked).await.refused(403, "Forbidden").says("cannot impersonate");
+    let robot = cluster.with_token(&token(&request(cluster, &namespace, "robot", json!({})).await));
+    robot.send(masked).await.expect_failure(403, "Forbidden").assert_message("cannot impersonate");
     let as_eve = Call::post(config_maps(&namespace), &config_map("x")).header("impersonate-user", "eve");
     cluster
         .send(as_eve)
         .await
-        .refused(403, "Forbidden")
-        .says("User \"eve\" cannot create resource \"configmaps\"");
+        .expect_failure(403, "Forbidden")
+        .assert_message("User \"eve\" cannot create resource \"configmaps\"");
 }
 
 async fn impersonation_without_a_user_is_refused(cluster: &Cluster) {
     let call = Call::get("/api/v1/namespaces").header("impersonate-group", "system:masters");
-    cluster.send(call).await.refused(400, "BadRequest");
+    cluster.send(call).await.expect_failure(400, "BadRequest");
 }
 
 async fn the_keys_of_tokens_are_published(cluster: &Cluster) {
     let namespace = cluster.namespace().await;
     account(cluster, &namespace, "robot").await;
     let token = token(&request(cluster, &namespace, "robot", json!({})).await);
-    let robot = cluster.bearer(&token);
+    let robot = cluster.with_token(&token);
     let configuration = robot.get("/.well-known/openid-configuration").await.expect(200);
     assert_eq!(configuration["issuer"], claims(&token)["iss"]);
     let keys = robot.get("/openid/v1/jwks").await;

@@ -25,16 +25,20 @@ async fn a_config_map_has_file_like_keys_and_a_limit(cluster: &Cluster) {
     for key in ["a b", "..", "..x", "a/b", ""] {
         let mut object = config_map("a");
         object["data"] = json!({key: "x"});
-        let refused = cluster.post(&maps, &object).await.refused(422, "Invalid");
-        refused.because("FieldValueInvalid", &format!("data[{key}]"));
+        let refused = cluster.post(&maps, &object).await.expect_failure(422, "Invalid");
+        refused.assert_cause("FieldValueInvalid", &format!("data[{key}]"));
     }
     let mut object = config_map("a");
     object["binaryData"] = json!({"key": "AAEC"});
-    cluster.post(&maps, &object).await.refused(422, "Invalid").says("duplicate of key present in");
+    cluster
+        .post(&maps, &object)
+        .await
+        .expect_failure(422, "Invalid")
+        .assert_message("duplicate of key present in");
     object = config_map("a");
     object["data"]["key"] = "x".repeat(1024 * 1024 + 1).into();
-    let refused = cluster.post(&maps, &object).await.refused(422, "Invalid");
-    refused.because("FieldValueTooLong", "[]").says("may not be more than 1048576 bytes");
+    let refused = cluster.post(&maps, &object).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueTooLong", "[]").assert_message("may not be more than 1048576 bytes");
 }
 
 async fn an_immutable_config_map_cannot_be_changed_or_thawed(cluster: &Cluster) {
@@ -48,8 +52,10 @@ async fn an_immutable_config_map_cannot_be_changed_or_thawed(cluster: &Cluster) 
         (json!({"immutable": false}), "immutable"),
         (json!({"immutable": null}), "immutable"),
     ] {
-        let refused = cluster.merge(format!("{maps}/frozen"), &patch).await.refused(422, "Invalid");
-        refused.because("FieldValueForbidden", field).says("field is immutable when `immutable` is set");
+        let refused = cluster.merge(format!("{maps}/frozen"), &patch).await.expect_failure(422, "Invalid");
+        refused
+            .assert_cause("FieldValueForbidden", field)
+            .assert_message("field is immutable when `immutable` is set");
     }
     cluster.merge(format!("{maps}/frozen"), &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
 }
@@ -70,10 +76,14 @@ async fn a_secret_takes_plain_text_and_gives_base64(cluster: &Cluster) {
     assert_eq!(created["data"], json!({"a": "dGV4dA==", "b": "d2lucw==", "c": "AAEC"}));
     assert!(created["stringData"].is_null());
     let bad = secret("bad", json!({"data": {"a": "no base64!"}}));
-    cluster.post(&secrets, &bad).await.refused(400, "BadRequest").says("illegal base64 data at input byte");
+    cluster
+        .post(&secrets, &bad)
+        .await
+        .expect_failure(400, "BadRequest")
+        .assert_message("illegal base64 data at input byte");
     let retyped = json!({"type": "example.com/x"});
-    let refused = cluster.merge(format!("{secrets}/s"), &retyped).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "type").says("field is immutable");
+    let refused = cluster.merge(format!("{secrets}/s"), &retyped).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueInvalid", "type").assert_message("field is immutable");
 }
 
 async fn typed_secrets_have_the_keys_of_their_type(cluster: &Cluster) {
@@ -87,8 +97,8 @@ async fn typed_secrets_have_the_keys_of_their_type(cluster: &Cluster) {
         ("kubernetes.io/service-account-token", "metadata.annotations[kubernetes.io/service-account.name]"),
     ] {
         let refused =
-            cluster.post(&secrets, &secret("s", json!({"type": kind}))).await.refused(422, "Invalid");
-        refused.about("", "Secret", "s").because("FieldValueRequired", field);
+            cluster.post(&secrets, &secret("s", json!({"type": kind}))).await.expect_failure(422, "Invalid");
+        refused.assert_details("", "Secret", "s").assert_cause("FieldValueRequired", field);
     }
 }
 
@@ -99,8 +109,8 @@ async fn an_immutable_secret_cannot_be_changed(cluster: &Cluster) {
     let refused = cluster
         .merge(format!("{secrets}/s"), &json!({"stringData": {"a": "c"}}))
         .await
-        .refused(422, "Invalid");
-    refused.because("FieldValueForbidden", "data");
+        .expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueForbidden", "data");
 }
 
 async fn a_lease_keeps_microseconds_and_refuses_nonsense(cluster: &Cluster) {
@@ -113,11 +123,13 @@ async fn a_lease_keeps_microseconds_and_refuses_nonsense(cluster: &Cluster) {
         (json!({"leaseDurationSeconds": 0}), "spec.leaseDurationSeconds"),
         (json!({"leaseTransitions": -1}), "spec.leaseTransitions"),
     ] {
-        let refused = cluster.post(&leases, &lease("bad", spec)).await.refused(422, "Invalid");
-        refused.about("coordination.k8s.io", "Lease", "bad").because("FieldValueInvalid", field);
+        let refused = cluster.post(&leases, &lease("bad", spec)).await.expect_failure(422, "Invalid");
+        refused
+            .assert_details("coordination.k8s.io", "Lease", "bad")
+            .assert_cause("FieldValueInvalid", field);
     }
     let typed = cluster.post(&leases, &lease("bad", json!({"leaseDurationSeconds": "5"}))).await;
-    typed.refused(400, "BadRequest").says(
+    typed.expect_failure(400, "BadRequest").assert_message(
         "cannot unmarshal string into Go struct field LeaseSpec.spec.leaseDurationSeconds of type int32",
     );
 }
@@ -158,9 +170,13 @@ async fn an_event_is_in_the_namespace_of_what_it_is_about(cluster: &Cluster) {
     let legacy = json!({
         "kind": "Event", "apiVersion": "v1", "metadata": {"name": "e"}, "involvedObject": {"namespace": "default"},
     });
-    let refused =
-        cluster.post(format!("/api/v1/namespaces/{namespace}/events"), &legacy).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "involvedObject.namespace").says("does not match event.namespace");
+    let refused = cluster
+        .post(format!("/api/v1/namespaces/{namespace}/events"), &legacy)
+        .await
+        .expect_failure(422, "Invalid");
+    refused
+        .assert_cause("FieldValueInvalid", "involvedObject.namespace")
+        .assert_message("does not match event.namespace");
 }
 
 async fn an_event_of_the_new_group_is_complete_and_cannot_be_changed(cluster: &Cluster) {
@@ -175,13 +191,13 @@ async fn an_event_of_the_new_group_is_complete_and_cannot_be_changed(cluster: &C
         (json!({"note": "x".repeat(1025)}), "FieldValueInvalid", "message"),
         (json!({"deprecatedCount": 2}), "FieldValueInvalid", "count"),
     ] {
-        let refused = cluster.post(&events, &event(&namespace, rest)).await.refused(422, "Invalid");
-        refused.because(reason, field);
+        let refused = cluster.post(&events, &event(&namespace, rest)).await.expect_failure(422, "Invalid");
+        refused.assert_cause(reason, field);
     }
     cluster.post(&events, &event(&namespace, json!({}))).await.expect(201);
     let refused =
-        cluster.merge(format!("{events}/e"), &json!({"note": "other"})).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "message").says("field is immutable");
+        cluster.merge(format!("{events}/e"), &json!({"note": "other"})).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueInvalid", "message").assert_message("field is immutable");
     let series = json!({"series": {"count": 2, "lastObservedTime": "2026-01-02T03:04:06.000000Z"}});
     cluster.merge(format!("{events}/e"), &series).await.expect(200);
 }
@@ -228,7 +244,11 @@ async fn a_service_is_defaulted_and_its_ports_are_checked(cluster: &Cluster) {
             "spec.sessionAffinity",
         ),
     ] {
-        cluster.post(&services, &service("bad", spec)).await.refused(422, "Invalid").because(reason, field);
+        cluster
+            .post(&services, &service("bad", spec))
+            .await
+            .expect_failure(422, "Invalid")
+            .assert_cause(reason, field);
     }
 }
 

@@ -45,8 +45,8 @@ async fn a_generated_name_is_the_prefix_and_five_characters(cluster: &Cluster) {
     assert!(suffix.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)), "{suffix}");
     assert_eq!(created["metadata"]["generateName"], "some-");
     object["metadata"] = json!({"generateName": "Bad_"});
-    let refused = cluster.post(config_maps(&namespace), &object).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "metadata.generateName");
+    let refused = cluster.post(config_maps(&namespace), &object).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueInvalid", "metadata.generateName");
 }
 
 async fn a_long_prefix_is_cut_to_58_characters(cluster: &Cluster) {
@@ -66,10 +66,16 @@ async fn what_identifies_an_object_cannot_be_changed(cluster: &Cluster) {
     let replaced = cluster.put(&at, &changed).await.expect(200);
     assert_eq!(replaced["metadata"]["creationTimestamp"], created["metadata"]["creationTimestamp"]);
     changed["metadata"]["name"] = json!("b");
-    cluster.put(&at, &changed).await.refused(400, "BadRequest").says("does not match the name on the URL");
+    cluster
+        .put(&at, &changed)
+        .await
+        .expect_failure(400, "BadRequest")
+        .assert_message("does not match the name on the URL");
     let timestamp = json!({"metadata": {"deletionTimestamp": "2020-01-01T00:00:00Z"}});
-    let refused = cluster.merge(&at, &timestamp).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "metadata.deletionTimestamp").says("field is immutable");
+    let refused = cluster.merge(&at, &timestamp).await.expect_failure(422, "Invalid");
+    refused
+        .assert_cause("FieldValueInvalid", "metadata.deletionTimestamp")
+        .assert_message("field is immutable");
 }
 
 /// Posts a ConfigMap with this metadata, which must be refused for these reasons.
@@ -78,9 +84,9 @@ async fn refuse(cluster: &Cluster, namespace: &str, metadata: Value, causes: &[(
     for (key, value) in metadata.as_object().unwrap() {
         object["metadata"][key] = value.clone();
     }
-    let refused = cluster.post(config_maps(namespace), &object).await.refused(422, "Invalid");
+    let refused = cluster.post(config_maps(namespace), &object).await.expect_failure(422, "Invalid");
     for (reason, field) in causes {
-        refused.because(reason, field);
+        refused.assert_cause(reason, field);
     }
 }
 
@@ -98,7 +104,7 @@ async fn labels_annotations_and_names_follow_their_rules(cluster: &Cluster) {
     }
     refuse(cluster, &namespace, json!({"name": ""}), &[("FieldValueRequired", "metadata.name")]).await;
     let ns = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "a".repeat(64)}});
-    cluster.post("/api/v1/namespaces", &ns).await.refused(422, "Invalid");
+    cluster.post("/api/v1/namespaces", &ns).await.expect_failure(422, "Invalid");
 }
 
 async fn annotations_are_limited_in_size(cluster: &Cluster) {
@@ -160,7 +166,7 @@ async fn field_managers_are_short_and_printable(cluster: &Cluster) {
     let namespace = cluster.namespace().await;
     for manager in ["x".repeat(129), "a%07b".to_owned()] {
         let path = format!("{}?fieldManager={manager}", config_maps(&namespace));
-        let refused = cluster.post(path, &config_map("a")).await.refused(422, "Invalid");
+        let refused = cluster.post(path, &config_map("a")).await.expect_failure(422, "Invalid");
         assert_eq!(refused.0["details"]["causes"][0]["field"], "fieldManager");
     }
 }

@@ -59,7 +59,11 @@ async fn a_table_carries_as_much_of_the_object_as_is_asked_for(cluster: &Cluster
     assert_eq!(row("Metadata").await["kind"], "PartialObjectMetadata");
     assert_eq!(row("Object").await["data"], json!({"key": "value"}));
     let odd = Call::get(format!("{}/a?includeObject=Odd", config_maps(&namespace))).accept(TABLE);
-    cluster.send(odd).await.refused(400, "BadRequest").says("must be 'Metadata', 'Object', 'None', or empty");
+    cluster
+        .send(odd)
+        .await
+        .expect_failure(400, "BadRequest")
+        .assert_message("must be 'Metadata', 'Object', 'None', or empty");
 }
 
 async fn tables_of_every_kind_have_kubectls_columns(cluster: &Cluster) {
@@ -110,9 +114,9 @@ async fn metadata_alone_is_served_for_get_list_and_patch(cluster: &Cluster) {
 
 async fn metadata_of_the_wrong_number_is_not_acceptable(cluster: &Cluster) {
     let one = Call::get("/api/v1/namespaces/default").accept(PARTIAL_LIST);
-    cluster.send(one).await.refused(406, "NotAcceptable").says("is not a list");
+    cluster.send(one).await.expect_failure(406, "NotAcceptable").assert_message("is not a list");
     let many = Call::get("/api/v1/namespaces").accept(PARTIAL);
-    cluster.send(many).await.refused(406, "NotAcceptable").says("is a list");
+    cluster.send(many).await.expect_failure(406, "NotAcceptable").assert_message("is a list");
 }
 
 async fn the_first_media_type_that_can_be_served_wins(cluster: &Cluster) {

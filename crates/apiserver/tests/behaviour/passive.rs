@@ -51,8 +51,8 @@ async fn a_storage_class_is_defaulted_and_cannot_change(cluster: &Cluster) {
     assert_eq!(created["reclaimPolicy"], "Delete");
     assert_eq!(created["volumeBindingMode"], "Immediate");
     let change = json!({"provisioner": "example.com/y"});
-    let refused = cluster.merge(format!("{ALL}/{name}"), &change).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "provisioner").says("field is immutable");
+    let refused = cluster.merge(format!("{ALL}/{name}"), &change).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueInvalid", "provisioner").assert_message("field is immutable");
     let deleted = cluster.delete(format!("{ALL}/{name}")).await.expect(200);
     assert_eq!(deleted["kind"], "StorageClass");
 }
@@ -65,7 +65,11 @@ async fn a_device_claim_counts_one_and_cannot_change(cluster: &Cluster) {
     let exactly = &created["spec"]["devices"]["requests"][0]["exactly"];
     assert_eq!(exactly, &json!({"deviceClassName": "b", "allocationMode": "ExactCount", "count": 1}));
     let change = json!({"spec": {"devices": {"requests": requests("y")}}});
-    cluster.merge(format!("{all}/a"), &change).await.refused(422, "Invalid").says("field is immutable");
+    cluster
+        .merge(format!("{all}/a"), &change)
+        .await
+        .expect_failure(422, "Invalid")
+        .assert_message("field is immutable");
 }
 
 async fn a_flow_schema_is_defaulted_and_refers_to_a_level(cluster: &Cluster) {
@@ -74,8 +78,8 @@ async fn a_flow_schema_is_defaulted_and_refers_to_a_level(cluster: &Cluster) {
     let good = schema(json!({"priorityLevelConfiguration": {"name": "a"}}));
     let created = cluster.post(format!("{ALL}?dryRun=All"), &good).await.expect(201);
     assert_eq!(created["spec"]["matchingPrecedence"], 1000);
-    let refused = cluster.post(ALL, &schema(json!({}))).await.refused(422, "Invalid");
-    refused.because("FieldValueRequired", "spec.priorityLevelConfiguration.name");
+    let refused = cluster.post(ALL, &schema(json!({}))).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueRequired", "spec.priorityLevelConfiguration.name");
 }
 
 async fn a_webhook_is_kept_and_its_author_is_told_whether_it_holds(cluster: &Cluster) {
@@ -118,8 +122,8 @@ async fn a_runtime_class_is_made_by_an_update(cluster: &Cluster) {
     let at = format!("/apis/node.k8s.io/v1/runtimeclasses/{name}");
     let class = json!({"kind": "RuntimeClass", "apiVersion": "node.k8s.io/v1", "metadata": {"name": name}, "handler": "x"});
     cluster.put(&at, &class).await.expect(201);
-    let refused = cluster.merge(&at, &json!({"handler": "y"})).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "handler").says("field is immutable");
+    let refused = cluster.merge(&at, &json!({"handler": "y"})).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueInvalid", "handler").assert_message("field is immutable");
 }
 
 async fn a_controller_is_labelled_by_its_template(cluster: &Cluster) {
@@ -168,19 +172,20 @@ async fn a_request_for_a_certificate_says_who_made_it_and_is_approved_apart(clus
     let at = format!("{REQUESTS}/{name}");
     let ignored = cluster.merge(&at, &approved).await.expect(200);
     assert_eq!(ignored["status"], json!({}));
-    cluster.merge(format!("{at}/status"), &approved).await.refused(422, "Invalid");
+    cluster.merge(format!("{at}/status"), &approved).await.expect_failure(422, "Invalid");
     let answer = cluster.merge(format!("{at}/approval"), &approved).await.expect(200);
     let condition = &answer["status"]["conditions"][0];
     assert!(condition["lastUpdateTime"].is_string() && condition["lastTransitionTime"].is_string());
     let denied = json!({"status": {"conditions": [{"type": "Denied", "status": "True"}]}});
-    cluster.merge(format!("{at}/approval"), &denied).await.refused(422, "Invalid");
+    cluster.merge(format!("{at}/approval"), &denied).await.expect_failure(422, "Invalid");
     cluster.delete(&at).await.expect(200);
 }
 
 async fn nobody_gets_the_masters_group_by_a_request(cluster: &Cluster) {
     let name = unique(cluster).await;
     let asked = certificate(&name, &request(Some("system:masters")));
-    let refused = cluster.post(REQUESTS, &asked).await.refused(403, "Forbidden");
-    refused
-        .says("use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed");
+    let refused = cluster.post(REQUESTS, &asked).await.expect_failure(403, "Forbidden");
+    refused.assert_message(
+        "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed",
+    );
 }

@@ -66,7 +66,7 @@ async fn an_object_in_protobuf_is_the_same_as_in_json(cluster: &Cluster) {
     let made = send(cluster, Method::POST, &maps, sent.clone()).await;
     assert_eq!(made.header("content-type"), "application/json");
     assert_eq!(made.expect(201)["data"], json!({"key": "value"}));
-    send(cluster, Method::POST, &maps, sent).await.refused(409, "AlreadyExists");
+    send(cluster, Method::POST, &maps, sent).await.expect_failure(409, "AlreadyExists");
 
     let in_json = cluster.post(&maps, &config_map("b")).await.expect(201);
     let keys = |object: &serde_json::Value| -> Vec<String> {
@@ -144,26 +144,26 @@ async fn options_of_a_deletion_come_in_protobuf_for_every_kind(cluster: &Cluster
     };
     delete("v1", "DeleteOptions", options("another", &[]))
         .await
-        .refused(409, "Conflict")
-        .says("the UID in the precondition (another) does not match the UID in record");
+        .expect_failure(409, "Conflict")
+        .assert_message("the UID in the precondition (another) does not match the UID in record");
     delete("v1", "ConfigMap", Vec::new())
         .await
-        .refused(400, "BadRequest")
-        .says("no kind \"ConfigMap\" is registered for version \"v1\"");
+        .expect_failure(400, "BadRequest")
+        .assert_message("no kind \"ConfigMap\" is registered for version \"v1\"");
     delete("v1", "DeleteOptions", number(2, 1))
         .await
-        .refused(400, "BadRequest")
-        .says("proto: wrong wireType = 0 for field Preconditions");
+        .expect_failure(400, "BadRequest")
+        .assert_message("proto: wrong wireType = 0 for field Preconditions");
     for api_version in ["v1", "meta.k8s.io/v1", "apps/v1", ""] {
         delete(api_version, "DeleteOptions", options("", &["All"])).await.expect(200);
     }
     let uid = made["metadata"]["uid"].as_str().unwrap();
     delete("", "", options(uid, &[])).await.expect(200);
-    cluster.get(&at).await.refused(404, "NotFound");
+    cluster.get(&at).await.expect_failure(404, "NotFound");
 
     cluster.post(&maps, &config_map("b")).await.expect(201);
     send(cluster, Method::DELETE, &maps, body("v1", "DeleteOptions", options("", &[]))).await.expect(200);
-    cluster.get(format!("{maps}/b")).await.refused(404, "NotFound");
+    cluster.get(format!("{maps}/b")).await.expect_failure(404, "NotFound");
 }
 
 async fn a_kind_is_that_of_the_path_unless_another_is_said(cluster: &Cluster) {
@@ -192,7 +192,7 @@ async fn a_kind_is_that_of_the_path_unless_another_is_said(cluster: &Cluster) {
         ),
     ] {
         let sent = body(api_version, kind, field(1, field(1, "a")));
-        send(cluster, Method::POST, &maps, sent).await.refused(400, "BadRequest").says(says);
+        send(cluster, Method::POST, &maps, sent).await.expect_failure(400, "BadRequest").assert_message(says);
     }
 }
 
@@ -215,14 +215,14 @@ async fn a_scale_comes_in_protobuf(cluster: &Cluster) {
     assert_eq!(scaled["spec"], json!({"replicas": 4}));
     send(cluster, Method::PUT, &at, body("autoscaling/v2", "Scale", &scale))
         .await
-        .refused(400, "BadRequest")
-        .says("no kind \"Scale\" is registered for version \"autoscaling/v2\"");
+        .expect_failure(400, "BadRequest")
+        .assert_message("no kind \"Scale\" is registered for version \"autoscaling/v2\"");
     let in_json = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "d"}});
     cluster
         .put(&at, &in_json)
         .await
-        .refused(400, "BadRequest")
-        .says("ConfigMap in version \"v1\" cannot be handled as a Scale: converting (v1.ConfigMap) to (autoscaling.Scale): unknown conversion");
+        .expect_failure(400, "BadRequest")
+        .assert_message("ConfigMap in version \"v1\" cannot be handled as a Scale: converting (v1.ConfigMap) to (autoscaling.Scale): unknown conversion");
 }
 
 /// A definition of a kind without a schema to speak of.
@@ -258,18 +258,18 @@ async fn custom_kinds_are_not_read_from_protobuf_nor_written(cluster: &Cluster) 
         (400, "BadRequest", "Object 'Kind' is missing"),
         (415, "UnsupportedMediaType", "accepted media types include: application/json, application/yaml"),
     );
-    answer.refused(code, reason).says(says);
+    answer.expect_failure(code, reason).assert_message(says);
 
     let at = format!("{widgets}/w");
     let refused =
         send(cluster, Method::DELETE, &at, body("v1", "DeleteOptions", options("another", &[]))).await;
-    refused.refused(409, "Conflict");
+    refused.expect_failure(409, "Conflict");
     send(cluster, Method::DELETE, &at, body("v1", "DeleteOptions", options("", &[]))).await.expect(200);
     for accept in ["text/html", "application/json;as=Odd;v=v1;g=meta.k8s.io"] {
         let refused = cluster.send(Call::get(&widgets).accept(accept)).await;
-        refused
-            .refused(406, "NotAcceptable")
-            .says("only the following media types are accepted: application/json, application/yaml");
+        refused.expect_failure(406, "NotAcceptable").assert_message(
+            "only the following media types are accepted: application/json, application/yaml",
+        );
     }
     let definition = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{group}");
     cluster.send(Call::delete(definition)).await.expect(200);
@@ -285,7 +285,8 @@ async fn answers_are_json_also_for_those_who_prefer_protobuf(cluster: &Cluster) 
     let only = cluster.send(Call::get(at).accept(PROTOBUF)).await;
     assert_eq!(only.status, Difference::NoProtobuf.expect(cluster, 200, 406));
     if !cluster.is_kubernetes() {
-        only.refused(406, "NotAcceptable")
-            .says("only the following media types are accepted: application/json, application/yaml");
+        only.expect_failure(406, "NotAcceptable").assert_message(
+            "only the following media types are accepted: application/json, application/yaml",
+        );
     }
 }

@@ -80,21 +80,24 @@ async fn a_local_review_stays_in_its_namespace(cluster: &Cluster) {
     };
     let answer = ask(get_pods(&namespace)).await.expect(201);
     assert_eq!(answer["status"], json!({"allowed": false}));
-    ask(get_pods("default")).await.refused(422, "Invalid").says("must match metadata.namespace");
+    ask(get_pods("default"))
+        .await
+        .expect_failure(422, "Invalid")
+        .assert_message("must match metadata.namespace");
 }
 
 async fn a_review_that_asks_nothing_is_refused(cluster: &Cluster) {
     let path = format!("{GROUP}/subjectaccessreviews");
     let ask = async |spec: Value| cluster.post(&path, &review("SubjectAccessReview", spec)).await;
     let words = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-    ask(json!({"user": "eve"})).await.refused(422, "Invalid").says(words);
+    ask(json!({"user": "eve"})).await.expect_failure(422, "Invalid").assert_message(words);
     let nobody = ask(json!({"resourceAttributes": get_pods("default")})).await;
-    nobody.refused(422, "Invalid").says("at least one of user or group must be specified");
+    nobody.expect_failure(422, "Invalid").assert_message("at least one of user or group must be specified");
     let both = json!({"user": "e", "resourceAttributes": get_pods("a"), "nonResourceAttributes": {"path": "/", "verb": "get"}});
     ask(both)
         .await
-        .refused(422, "Invalid")
-        .says("cannot be specified in combination with resourceAttributes");
+        .expect_failure(422, "Invalid")
+        .assert_message("cannot be specified in combination with resourceAttributes");
 }
 
 async fn the_rules_of_the_asker_are_told(cluster: &Cluster) {
@@ -111,7 +114,7 @@ async fn the_rules_of_the_asker_are_told(cluster: &Cluster) {
     let urls: Vec<&Value> = urls.flat_map(|rule| rule["nonResourceURLs"].as_array().unwrap()).collect();
     assert!(urls.contains(&&json!("/openapi/*")), "{status}");
     assert_eq!(status["incomplete"], false);
-    cluster.send(ask("")).await.refused(400, "BadRequest").says("no namespace on request");
+    cluster.send(ask("")).await.expect_failure(400, "BadRequest").assert_message("no namespace on request");
 }
 
 async fn reviews_are_no_tables(cluster: &Cluster) {
@@ -119,7 +122,7 @@ async fn reviews_are_no_tables(cluster: &Cluster) {
     let call =
         Call::post(format!("{GROUP}/selfsubjectaccessreviews"), &review("SelfSubjectAccessReview", spec))
             .accept("application/json;as=Table;v=v1;g=meta.k8s.io");
-    cluster.send(call).await.refused(406, "NotAcceptable");
+    cluster.send(call).await.expect_failure(406, "NotAcceptable");
 }
 
 async fn a_binding_never_changes_its_role(cluster: &Cluster) {
@@ -127,7 +130,11 @@ async fn a_binding_never_changes_its_role(cluster: &Cluster) {
     bind(cluster, &namespace, "eve", "view").await;
     let path = format!("/apis/{RBAC}/v1/namespaces/{namespace}/rolebindings/view");
     let change = json!({"roleRef": {"name": "edit"}});
-    cluster.merge(&path, &change).await.refused(422, "Invalid").says("cannot change roleRef");
+    cluster
+        .merge(&path, &change)
+        .await
+        .expect_failure(422, "Invalid")
+        .assert_message("cannot change roleRef");
     let bound = cluster.get(&path).await.expect(200);
     assert_eq!(bound["roleRef"], json!({"apiGroup": RBAC, "kind": "ClusterRole", "name": "view"}));
     assert_eq!(bound["subjects"], json!([{"apiGroup": RBAC, "kind": "User", "name": "eve"}]));
@@ -141,16 +148,16 @@ async fn roles_that_make_no_sense_are_refused(cluster: &Cluster) {
     };
     make(json!({"verbs": [], "apiGroups": [""], "resources": ["x"]}))
         .await
-        .refused(422, "Invalid")
-        .because("FieldValueRequired", "rules[0].verbs");
+        .expect_failure(422, "Invalid")
+        .assert_cause("FieldValueRequired", "rules[0].verbs");
     make(json!({"verbs": ["get"], "nonResourceURLs": ["/x"]}))
         .await
-        .refused(422, "Invalid")
-        .says("namespaced rules cannot apply to non-resource URLs");
+        .expect_failure(422, "Invalid")
+        .assert_message("namespaced rules cannot apply to non-resource URLs");
     make(json!({"verbs": ["get"], "resources": ["x"]}))
         .await
-        .refused(422, "Invalid")
-        .because("FieldValueRequired", "rules[0].apiGroups");
+        .expect_failure(422, "Invalid")
+        .assert_cause("FieldValueRequired", "rules[0].apiGroups");
 }
 
 async fn the_first_roles_are_there(cluster: &Cluster) {

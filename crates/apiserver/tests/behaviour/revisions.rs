@@ -82,10 +82,10 @@ async fn a_revision_of_the_future_is_504_with_its_cause(cluster: &Cluster) {
     let (maps, _) = fill(cluster, &["a"]).await;
     for path in [format!("{maps}?resourceVersion=99999999"), format!("{maps}/a?resourceVersion=99999999")] {
         let answer = cluster.get(&path).await;
-        let refused = answer.refused(504, "Timeout");
+        let refused = answer.expect_failure(504, "Timeout");
         refused
-            .because("ResourceVersionTooLarge", "")
-            .says("Too large resource version: 99999999, current: ");
+            .assert_cause("ResourceVersionTooLarge", "")
+            .assert_message("Too large resource version: 99999999, current: ");
         assert_eq!(refused.0["details"]["retryAfterSeconds"], 1, "{path}");
         assert_eq!(answer.header("retry-after"), "1", "{path}");
     }
@@ -94,7 +94,7 @@ async fn a_revision_of_the_future_is_504_with_its_cause(cluster: &Cluster) {
 async fn a_revision_that_is_no_number_is_refused(cluster: &Cluster) {
     for text in ["abc", "-1", "1.5"] {
         let answer = cluster.get(format!("/api/v1/namespaces?resourceVersion={text}")).await;
-        answer.refused(400, "BadRequest").says("strconv.ParseUint");
+        answer.expect_failure(400, "BadRequest").assert_message("strconv.ParseUint");
     }
 }
 
@@ -112,7 +112,10 @@ async fn contradicting_matches_are_422(cluster: &Cluster) {
         ("sendInitialEvents=true", "sendInitialEvents is forbidden for list"),
     ] {
         let answer = cluster.get(format!("/api/v1/namespaces?{query}")).await;
-        answer.refused(422, "Invalid").about("meta.k8s.io", "ListOptions", "").says(words);
+        answer
+            .expect_failure(422, "Invalid")
+            .assert_details("meta.k8s.io", "ListOptions", "")
+            .assert_message(words);
     }
 }
 
@@ -153,11 +156,13 @@ async fn a_continue_token_takes_no_revision_and_cannot_be_made_up(cluster: &Clus
     let page = cluster.get(format!("{maps}?limit=1")).await.expect(200);
     let token = page["metadata"]["continue"].as_str().unwrap();
     let answer = cluster.get(format!("{maps}?limit=1&continue={token}&resourceVersion={at}")).await;
-    answer.refused(400, "BadRequest").says("specifying resource version is not allowed when using continue");
+    answer
+        .expect_failure(400, "BadRequest")
+        .assert_message("specifying resource version is not allowed when using continue");
     let escaping = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIuLi94In0";
     for odd in ["odd", escaping] {
         let answer = cluster.get(format!("{maps}?continue={odd}")).await;
-        answer.refused(400, "BadRequest").says("continue key is not valid");
+        answer.expect_failure(400, "BadRequest").assert_message("continue key is not valid");
     }
 }
 

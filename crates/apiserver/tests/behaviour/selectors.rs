@@ -120,12 +120,12 @@ async fn a_selector_that_makes_no_sense_is_400(cluster: &Cluster) {
         "fieldSelector=metadata.name%3Da%3Db",
     ] {
         for verb in ["", "watch=1&timeoutSeconds=1&"] {
-            cluster.get(format!("/api/v1/namespaces?{verb}{query}")).await.refused(400, "BadRequest");
+            cluster.get(format!("/api/v1/namespaces?{verb}{query}")).await.expect_failure(400, "BadRequest");
         }
     }
 }
 
 async fn an_unknown_field_is_400(cluster: &Cluster) {
     let answer = cluster.get("/api/v1/namespaces/default/configmaps?fieldSelector=spec.foo%3Dx").await;
-    answer.refused(400, "BadRequest").says("spec.foo");
+    answer.expect_failure(400, "BadRequest").assert_message("spec.foo");
 }

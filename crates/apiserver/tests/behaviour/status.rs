@@ -27,15 +27,15 @@ cases! { "status":
 async fn a_missing_object_is_404_with_the_resource_in_details(cluster: &Cluster) {
     let namespace = cluster.namespace().await;
     let answer = cluster.get(format!("{}/zzz", config_maps(&namespace))).await;
-    let refused = answer.refused(404, "NotFound");
-    refused.about("", "configmaps", "zzz");
+    let refused = answer.expect_failure(404, "NotFound");
+    refused.assert_details("", "configmaps", "zzz");
     assert_eq!(refused.message(), "configmaps \"zzz\" not found");
 }
 
 async fn a_kind_with_a_group_is_named_with_it(cluster: &Cluster) {
     let answer = cluster.get("/apis/coordination.k8s.io/v1/namespaces/default/leases/zzz").await;
-    let refused = answer.refused(404, "NotFound");
-    refused.about("coordination.k8s.io", "leases", "zzz");
+    let refused = answer.expect_failure(404, "NotFound");
+    refused.assert_details("coordination.k8s.io", "leases", "zzz");
     assert_eq!(refused.message(), "leases.coordination.k8s.io \"zzz\" not found");
 }
 
@@ -50,15 +50,18 @@ async fn an_unknown_group_is_a_plain_text_404(cluster: &Cluster) {
 async fn an_unknown_resource_of_a_known_group_is_a_status(cluster: &Cluster) {
     for path in ["/api/v1/oddities", "/api/v9", "/apis/coordination.k8s.io/v9/leases"] {
         let answer = cluster.get(path).await;
-        answer.refused(404, "NotFound").says("the server could not find the requested resource");
+        answer
+            .expect_failure(404, "NotFound")
+            .assert_message("the server could not find the requested resource");
     }
 }
 
 async fn creating_what_exists_is_409_already_exists(cluster: &Cluster) {
     let namespace = cluster.namespace().await;
     cluster.post(config_maps(&namespace), &config_map("a")).await.expect(201);
-    let refused = cluster.post(config_maps(&namespace), &config_map("a")).await.refused(409, "AlreadyExists");
-    refused.about("", "configmaps", "a");
+    let refused =
+        cluster.post(config_maps(&namespace), &config_map("a")).await.expect_failure(409, "AlreadyExists");
+    refused.assert_details("", "configmaps", "a");
     assert_eq!(refused.message(), "configmaps \"a\" already exists");
 }
 
@@ -67,8 +70,8 @@ async fn replacing_a_newer_object_is_409_conflict(cluster: &Cluster) {
     let path = format!("{}/a", config_maps(&namespace));
     let old = cluster.post(config_maps(&namespace), &config_map("a")).await.expect(201);
     cluster.merge(&path, &json!({"data": {"key": "newer"}})).await.expect(200);
-    let refused = cluster.put(&path, &old).await.refused(409, "Conflict");
-    refused.about("", "configmaps", "a");
+    let refused = cluster.put(&path, &old).await.expect_failure(409, "Conflict");
+    refused.assert_details("", "configmaps", "a");
     assert_eq!(
         refused.message(),
         "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to the latest version and try again"
@@ -79,22 +82,26 @@ async fn an_invalid_object_is_422_with_a_cause_for_each_field(cluster: &Cluster)
     let namespace = cluster.namespace().await;
     let mut object = config_map("Bad");
     object["data"] = json!({"not a key": "x"});
-    let refused = cluster.post(config_maps(&namespace), &object).await.refused(422, "Invalid");
-    refused.about("", "ConfigMap", "Bad");
-    refused.because("FieldValueInvalid", "metadata.name").because("FieldValueInvalid", "data[not a key]");
-    refused.says("ConfigMap \"Bad\" is invalid: [metadata.name: Invalid value: \"Bad\": ");
+    let refused = cluster.post(config_maps(&namespace), &object).await.expect_failure(422, "Invalid");
+    refused.assert_details("", "ConfigMap", "Bad");
+    refused
+        .assert_cause("FieldValueInvalid", "metadata.name")
+        .assert_cause("FieldValueInvalid", "data[not a key]");
+    refused.assert_message("ConfigMap \"Bad\" is invalid: [metadata.name: Invalid value: \"Bad\": ");
 }
 
 async fn a_body_of_another_version_is_400(cluster: &Cluster) {
     let namespace = cluster.namespace().await;
     let event = json!({"kind": "Event", "apiVersion": "v1", "metadata": {"name": "e"}});
     let answer = cluster.post(format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"), &event).await;
-    answer
-        .refused(400, "BadRequest")
-        .says("the API version in the data (v1) does not match the expected API version (events.k8s.io/v1)");
+    answer.expect_failure(400, "BadRequest").assert_message(
+        "the API version in the data (v1) does not match the expected API version (events.k8s.io/v1)",
+    );
     let secret = json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s"}});
     let answer = cluster.post(config_maps(&namespace), &secret).await;
-    answer.refused(400, "BadRequest").says("Secret in version \"v1\" cannot be handled as a ConfigMap");
+    answer
+        .expect_failure(400, "BadRequest")
+        .assert_message("Secret in version \"v1\" cannot be handled as a ConfigMap");
 }
 
 async fn a_body_that_is_no_json_is_400(cluster: &Cluster) {
@@ -108,7 +115,7 @@ async fn a_body_that_is_no_json_is_400(cluster: &Cluster) {
         ("application/yaml", "a: b: c"),
     ] {
         let call = Call::new(http::Method::POST, config_maps(&namespace)).body(media, body);
-        cluster.send(call).await.refused(400, "BadRequest");
+        cluster.send(call).await.expect_failure(400, "BadRequest");
     }
 }
 
@@ -119,14 +126,14 @@ async fn a_method_that_is_not_served_is_405(cluster: &Cluster) {
         Call::post("/api/v1/configmaps", &json!({})),
         Call::post("/api/v1/namespaces/default/configmaps/a", &json!({})),
     ] {
-        cluster.send(call).await.refused(405, "MethodNotAllowed");
+        cluster.send(call).await.expect_failure(405, "MethodNotAllowed");
     }
 }
 
 async fn an_unknown_media_type_is_415(cluster: &Cluster) {
     let namespace = cluster.namespace().await;
     let call = Call::new(http::Method::POST, config_maps(&namespace)).body("text/plain", "hello");
-    cluster.send(call).await.refused(415, "UnsupportedMediaType").says(
+    cluster.send(call).await.expect_failure(415, "UnsupportedMediaType").assert_message(
         "the body of the request was in an unknown format - accepted media types include: application/json",
     );
 }
@@ -134,13 +141,13 @@ async fn an_unknown_media_type_is_415(cluster: &Cluster) {
 async fn a_media_type_that_cannot_be_served_is_406(cluster: &Cluster) {
     let answer = cluster.send(Call::get("/api/v1/namespaces").accept("text/html")).await;
     answer
-        .refused(406, "NotAcceptable")
-        .says("Available representations: application/json, application/yaml");
+        .expect_failure(406, "NotAcceptable")
+        .assert_message("Available representations: application/json, application/yaml");
     let odd = Call::get("/api/v1/namespaces").accept("application/json;as=Odd;v=v1;g=meta.k8s.io");
     let answer = cluster.send(odd).await;
     answer
-        .refused(406, "NotAcceptable")
-        .says("only the following media types are accepted: application/json");
+        .expect_failure(406, "NotAcceptable")
+        .assert_message("only the following media types are accepted: application/json");
 }
 
 async fn strict_validation_names_unknown_and_duplicate_fields_in_document_order(cluster: &Cluster) {
@@ -149,7 +156,7 @@ async fn strict_validation_names_unknown_and_duplicate_fields_in_document_order(
     let path = format!("{}?fieldValidation=Strict", config_maps(&namespace));
     let answer = cluster.send(Call::new(http::Method::POST, path).body("application/json", body)).await;
     assert_eq!(
-        answer.refused(400, "BadRequest").message(),
+        answer.expect_failure(400, "BadRequest").message(),
         "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"metadata.odd\", duplicate field \"data.a\", unknown field \"spec\""
     );
 }
@@ -176,7 +183,7 @@ async fn a_deeply_nested_body_is_refused_and_the_server_lives(cluster: &Cluster)
         ("application/yaml", "[".repeat(50_000)),
     ] {
         let call = Call::new(http::Method::POST, config_maps(&namespace)).body(media, body);
-        cluster.send(call).await.refused(400, "BadRequest");
+        cluster.send(call).await.expect_failure(400, "BadRequest");
     }
     cluster.get("/api/v1/namespaces/default").await.expect(200);
 }
@@ -193,8 +200,8 @@ async fn invalid_options_name_the_kind_of_the_options(cluster: &Cluster) {
         (Call::delete(format!("{maps}/a?dryRun=Odd")), "DeleteOptions", "dryRun"),
         (Call::get(format!("{maps}?resourceVersionMatch=Exact")), "ListOptions", "resourceVersionMatch"),
     ] {
-        let refused = cluster.send(call).await.refused(422, "Invalid");
-        refused.about("meta.k8s.io", kind, "");
+        let refused = cluster.send(call).await.expect_failure(422, "Invalid");
+        refused.assert_details("meta.k8s.io", kind, "");
         assert_eq!(refused.0["details"]["causes"][0]["field"], field);
     }
 }

@@ -34,12 +34,14 @@ async fn a_body_of_more_than_3_mib_is_refused_with_413(cluster: &Cluster) {
     let mut object = config_map("large");
     object["data"]["key"] = "x".repeat(3 * 1024 * 1024).into();
     let answer = cluster.post(config_maps(&namespace), &object).await;
-    answer.refused(413, "RequestEntityTooLarge").says("Request entity too large: limit is 3145728");
+    answer
+        .expect_failure(413, "RequestEntityTooLarge")
+        .assert_message("Request entity too large: limit is 3145728");
 }
 
 async fn a_timeout_that_is_no_duration_is_refused_with_400(cluster: &Cluster) {
     let answer = cluster.get("/api/v1/namespaces?timeout=soon").await;
-    answer.refused(400, "BadRequest").says("invalid timeout specified in the request URL");
+    answer.expect_failure(400, "BadRequest").assert_message("invalid timeout specified in the request URL");
 }
 
 async fn a_timeout_of_zero_or_too_long_is_the_servers_own(cluster: &Cluster) {
@@ -54,5 +56,7 @@ async fn a_resource_version_on_create_is_refused(cluster: &Cluster) {
     object["metadata"]["resourceVersion"] = json!("5");
     let answer = cluster.post(config_maps(&namespace), &object).await;
     let (code, reason) = Difference::ClientMistakes.expect(cluster, (500, ""), (400, "BadRequest"));
-    answer.refused(code, reason).says("resourceVersion should not be set on objects to be created");
+    answer
+        .expect_failure(code, reason)
+        .assert_message("resourceVersion should not be set on objects to be created");
 }

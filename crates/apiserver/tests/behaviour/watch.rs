@@ -246,7 +246,10 @@ async fn a_streaming_list_without_a_match_is_refused(cluster: &Cluster) {
         ),
     ] {
         let answer = cluster.get(format!("/api/v1/namespaces?watch=1&timeoutSeconds=1&{query}")).await;
-        answer.refused(422, "Invalid").about("meta.k8s.io", "ListOptions", "").says(words);
+        answer
+            .expect_failure(422, "Invalid")
+            .assert_details("meta.k8s.io", "ListOptions", "")
+            .assert_message(words);
     }
 }
 

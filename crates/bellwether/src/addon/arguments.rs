@@ -1,4 +1,4 @@
-//! What a person types after `bellwether addon`.
+//! The arguments of `bellwether addon`.
 
 use std::time::Duration;
 
@@ -17,47 +17,48 @@ pub(crate) enum Action {
     Resume(ResumeArgs),
 }
 
-/// Show add-ons on their clusters: which version each has, how it is, and why
+/// Show add-ons on their clusters: version, state, and why
 ///
-/// A line for each cluster, those in trouble first.
+/// Prints a line for each add-on on each cluster, the most urgent first.
 ///
 ///   bellwether addon status
 ///   bellwether addon status helloworld
 ///   bellwether addon status helloworld -o wide
 ///   bellwether addon status -o name | xargs -L1 kubectl describe
 ///
-/// DESIRED is the version that is asked for, CURRENT the one that is there (`unknown` while that changes), LAST the one
-/// that was asked for before. STATE is one of
+/// DESIRED is the requested version, CURRENT the version whose manifests are completely applied (`unknown` during a change
+/// and after a failed one), LAST the version before the last change that started. STATE is one of
 ///
-///   Succeed      it has the version that is asked for
+///   Succeed      the cluster has the requested version
 ///   Installing, Upgrading, Rollingback
-///                it is on its way there
-///   Waiting      its turn in the rollout has not come; it keeps what it has
-///   Failed       it could not be brought there; it is tried again
-///   Pending      a version is asked for, and no controller has begun
-///   Deleting     it is being taken away
+///                the cluster is changing to the requested version
+///   Waiting      the rollout has not admitted the cluster; it keeps its version
+///   Failed       the version could not be applied; the controller keeps trying, unless the version does not exist
+///   Pending      a version is requested, and no controller has started the change
+///   Deleting     the add-on is being deleted from the cluster
 ///
-/// and, where the version is not all that there is to say, also of
+/// followed by a problem that does not depend on the version, if there is one:
 ///
-///   Unreachable  nothing is heard from its cluster
-///   Unavailable  an object is missing, or a workload is not up
-///   Silent       its heartbeats stopped
-///   Unhealthy    it says itself that it is not well
-///   Degraded     it works, and something is wrong
-///   Unknown      nobody can tell how it is
+///   Unreachable  the cluster does not renew its Lease
+///   Unavailable  an object does not exist, or a workload is not available
+///   Silent       the add-on stopped sending heartbeats
+///   Unhealthy    the add-on reports that it is not healthy
+///   Degraded     the add-on works, but not fully
+///   Unknown      the hub has no current report about the health of the add-on
 ///
-/// SINCE is the age of the condition that decides, WHY what that says.
+/// SINCE is the age of the condition that decides the state. WHY is its message, or why the version is not that of the
+/// placement.
 ///
-/// Exit codes: 0 shown; 1 error, or no such add-on; 2 usage.
+/// Exit codes: 0 success; 1 error, or no such add-on; 2 invalid arguments.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct StatusArgs {
-    /// Only this add-on. Without it: all.
+    /// The name of the add-on. Defaults to all add-ons.
     #[arg(value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
 
-    /// How to print: a table, wide with placement and conditions, the ManagedClusterAddOns as a list in JSON or YAML,
-    /// or their names as kubectl takes them.
+    /// The output format: a table; wide, with placement and conditions; the list of ManagedClusterAddOns as JSON or YAML; or
+    /// their names as arguments for kubectl.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 
@@ -65,37 +66,38 @@ pub(crate) struct StatusArgs {
     pub(crate) target: TargetArgs,
 }
 
-/// Show how far the rollout of an add-on is: by placement and group, and what clusters wait for
+/// Show the progress of the rollouts of an add-on, and what clusters wait for
 ///
-/// With --watch it follows the rollout to its end: on a terminal as a picture that is kept up to date, elsewhere as a
-/// line for every change.
+/// Prints a line for each placement and decision group. With --watch it follows the rollouts until they end: on a terminal
+/// as a live view, otherwise as a line for each change.
 ///
 ///   bellwether addon rollout helloworld
 ///   bellwether addon rollout helloworld --watch
-///   bellwether addon rollout helloworld --watch --timeout 10m && echo everywhere
+///   bellwether addon rollout helloworld --watch --timeout 10m
 ///
-/// The placements come in the order of the ClusterManagementAddOn. A cluster that several have chosen goes by the last,
-/// and is counted there alone.
+/// Placements are listed in the order of the ClusterManagementAddOn. A cluster that several placements select is assigned to
+/// the last of them, and counted only there. A cluster that started to change and became unreachable still counts.
 ///
-/// Exit codes: 0 shown, or with --watch: every cluster has its version, or stopped by a signal; 1 error; 2 usage;
-/// 3 not finished in time; 4 failures keep it from being finished.
+/// Exit codes: 0 success, with --watch: every cluster has its version, or stopped by a signal; 1 error; 2 invalid arguments;
+/// 3 not finished before --timeout; 4 a placement is Failed or Blocked. --watch keeps waiting while a placement is Paused or
+/// Unknown.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RolloutArgs {
-    /// The add-on.
+    /// The name of the add-on.
     #[arg(value_name = "NAME", value_parser = name)]
     pub(crate) name: String,
 
-    /// Follow it until it is finished, or until failures stop it.
+    /// Follow the rollouts until they are finished, or until failures stop them.
     #[arg(short, long)]
     pub(crate) watch: bool,
 
-    /// How long to follow it at most, such as 30s or 10m. Without it: as long as it takes.
+    /// With --watch, the maximum time to follow the rollouts, such as 30s or 10m. Defaults to no limit.
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "watch")]
     pub(crate) timeout: Option<Duration>,
 
-    /// How to print: a table; wide, with every cluster that fails; JSON or YAML, with --watch a document for each change; or
-    /// the name.
+    /// The output format: a table; wide, with every failed cluster; JSON or YAML, with --watch a document for each change; or
+    /// name, which prints the ClusterManagementAddOn as TYPE/NAME.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 
@@ -103,23 +105,25 @@ pub(crate) struct RolloutArgs {
     pub(crate) target: TargetArgs,
 }
 
-/// Bring a later version to the clusters of an add-on
+/// Upgrade an add-on to a later version
 ///
-/// Shows first which clusters change, from what to what and at what pace, and which do not and why. On a terminal it
-/// then asks; elsewhere it changes nothing without --yes. What it writes is the version of the placements in the
-/// ClusterManagementAddOn; the rollout strategy of each placement sets the pace.
+/// Shows which clusters change, from which version and at what pace, and which do not and why. Then it asks for
+/// confirmation on a terminal; without a terminal it changes nothing unless --yes is set. The command writes the version to
+/// addonTemplate.installVersion of the placements in the ClusterManagementAddOn; the rollout strategy of each placement
+/// sets the pace.
 ///
 ///   bellwether addon upgrade helloworld --dry-run
 ///   bellwether addon upgrade helloworld --version v2 --placement canary-placement
 ///   bellwether addon upgrade helloworld --yes
 ///   bellwether addon rollout helloworld --watch
 ///
-/// Exit codes: 0 done, or nothing to do; 1 error; 2 usage; 4 refused, and nothing was written.
+/// Exit codes: 0 written, or nothing to do; 1 error; 2 invalid arguments; 4 rejected or not confirmed, and nothing was
+/// written.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct UpgradeArgs {
-    /// The version. Without it: the default of the add-on, which is the highest that is no pre-release unless its
-    /// ClusterManagementAddOn says otherwise.
+    /// The version. Defaults to the default version of the add-on: spec.defaultVersion of its ClusterManagementAddOn,
+    /// otherwise the highest version that is not a pre-release.
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
 
@@ -127,20 +131,22 @@ pub(crate) struct UpgradeArgs {
     pub(crate) change: ChangeArgs,
 }
 
-/// Bring the clusters of an add-on back to an earlier version
+/// Roll an add-on back to an earlier version
 ///
-/// Shows first which clusters change, as `upgrade` does, and asks. Without --version each cluster goes back to what it
-/// had before, if that is the same version for all; else it says which they are, and asks for --version.
+/// Shows which clusters change and asks for confirmation, as `upgrade` does. Without --version the clusters return to their
+/// previous version, if it is the same for all of them; otherwise the command lists the previous versions and changes
+/// nothing.
 ///
 ///   bellwether addon rollback helloworld --dry-run
 ///   bellwether addon rollback helloworld --placement canary-placement
 ///   bellwether addon rollback helloworld --version v1 --yes
 ///
-/// Exit codes: 0 done, or nothing to do; 1 error; 2 usage; 4 refused, and nothing was written.
+/// Exit codes: 0 written, or nothing to do; 1 error; 2 invalid arguments; 4 rejected or not confirmed, and nothing was
+/// written.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RollbackArgs {
-    /// The version. Without it: the one that the clusters had before.
+    /// The version. Defaults to the previous version of the clusters.
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
 
@@ -148,22 +154,22 @@ pub(crate) struct RollbackArgs {
     pub(crate) change: ChangeArgs,
 }
 
-/// What upgrades and rollbacks have in common.
+/// The arguments that upgrade and rollback share.
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs {
-    /// The add-on.
+    /// The name of the add-on.
     #[arg(value_name = "NAME", value_parser = name)]
     pub(crate) name: String,
 
-    /// Only this placement of the add-on, as NAME or NAMESPACE/NAME. Without it: all.
+    /// Only this placement of the add-on, as NAME or NAMESPACE/NAME. Defaults to all placements.
     #[arg(long, value_name = "PLACEMENT")]
     pub(crate) placement: Option<String>,
 
-    /// Show every cluster that would change, and change nothing.
+    /// Only show the clusters that would change.
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Do not ask.
+    /// Make the change without asking for confirmation.
     #[arg(short, long, conflicts_with = "dry_run")]
     pub(crate) yes: bool,
 
@@ -171,14 +177,14 @@ pub(crate) struct ChangeArgs {
     pub(crate) target: TargetArgs,
 }
 
-/// Let no other cluster begin to change
+/// Pause the rollouts of an add-on
 ///
-/// Clusters that have begun go on; all others keep what they have until `bellwether addon resume`.
+/// Clusters that have started to change finish; all others keep their version until `bellwether addon resume`.
 ///
 ///   bellwether addon pause helloworld
 ///   bellwether addon pause helloworld --placement global-placement
 ///
-/// Exit codes: 0 paused; 1 error; 2 usage; 4 refused, and nothing was written.
+/// Exit codes: 0 paused; 1 error; 2 invalid arguments; 4 rejected, and nothing was written.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct PauseArgs {
@@ -186,12 +192,12 @@ pub(crate) struct PauseArgs {
     pub(crate) what: PausedArgs,
 }
 
-/// Let the clusters go on that `bellwether addon pause` holds
+/// Resume rollouts that `bellwether addon pause` paused
 ///
 ///   bellwether addon resume helloworld
 ///   bellwether addon resume helloworld --placement global-placement
 ///
-/// Exit codes: 0 resumed; 1 error; 2 usage; 4 refused, and nothing was written.
+/// Exit codes: 0 resumed; 1 error; 2 invalid arguments; 4 rejected, and nothing was written.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ResumeArgs {
@@ -199,14 +205,14 @@ pub(crate) struct ResumeArgs {
     pub(crate) what: PausedArgs,
 }
 
-/// What is paused or resumed.
+/// The rollouts to pause or resume.
 #[derive(Debug, Args)]
 pub(crate) struct PausedArgs {
-    /// The add-on.
+    /// The name of the add-on.
     #[arg(value_name = "NAME", value_parser = name)]
     pub(crate) name: String,
 
-    /// Only this placement of the add-on, as NAME or NAMESPACE/NAME. Without it: all.
+    /// Only this placement of the add-on, as NAME or NAMESPACE/NAME. Defaults to all placements.
     #[arg(long, value_name = "PLACEMENT")]
     pub(crate) placement: Option<String>,
 
@@ -214,7 +220,7 @@ pub(crate) struct PausedArgs {
     pub(crate) target: TargetArgs,
 }
 
-/// A name that an object can have; it goes into paths and selectors.
+/// Parses the name of an object, which becomes part of paths and selectors.
 fn name(text: &str) -> Result<String, String> {
     let inside =
         |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
@@ -222,7 +228,7 @@ fn name(text: &str) -> Result<String, String> {
     if fits && !text.starts_with(['-', '.']) && !text.ends_with(['-', '.']) {
         return Ok(text.to_owned());
     }
-    Err("the name of an add-on has small letters, digits, '-' and '.'".into())
+    Err("the name of an add-on consists of lower-case letters, digits, '-' and '.'".into())
 }
 
 #[cfg(test)]
@@ -230,8 +236,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_one_that_an_object_can_have() {
-        for good in ["helloworld", "a", "hello-world.v1"] {
+    fn name_must_be_a_valid_object_name() {
+        for good in ["helloworld", "a", "hello-addon.v1"] {
             assert_eq!(name(good), Ok(good.to_owned()));
         }
         for bad in ["", "a,metadata.namespace=b", "../x", "Hello", "a b", "-a", "a.", &"a".repeat(254)] {

@@ -1,18 +1,23 @@
-//! `bellwether addon upgrade` and `rollback`: shows what would change, asks, and changes it.
+//! `bellwether addon upgrade` and `rollback`: show the blast radius, ask for confirmation, and write the change.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
+use bellwether_lifecycle::report::{BlastRadius, NoPreviousVersion, blast_radius, previous_version};
+use bellwether_lifecycle::version::Version;
+
 use super::arguments::{ChangeArgs, RollbackArgs, UpgradeArgs};
-use super::hub::{self, Picture};
-use super::radius::{Intent, Radius, default_version, radius, supported_version, way_back};
-use super::write::{Written, ask_for, write};
-use super::{places, refuse_manual};
-use crate::outcome::NotDone;
-use crate::output::print;
+use super::blast_radius::{Intent, contradiction, lines};
+use super::hub::HubSnapshot;
+use super::write::{WriteResult, request_version, write};
+use super::{placement_indices, require_placements};
+use crate::outcome::Unfinished;
+use crate::output::{name_some, print};
 use crate::target::Target;
 
-/// How many clusters are shown of each kind before a person is asked.
-const SHOWN: usize = 20;
+/// How many clusters are listed in each table before the user is asked.
+const MAX_LISTED_CLUSTERS: usize = 20;
+/// How many clusters are named in a sentence.
+const MAX_NAMES: usize = 5;
 
 pub(super) async fn upgrade(arguments: &UpgradeArgs) -> anyhow::Result<()> {
     run(Intent::Upgrade, arguments.version.as_deref(), &arguments.change).await
@@ -25,116 +30,163 @@ pub(super) async fn rollback(arguments: &RollbackArgs) -> anyhow::Result<()> {
 async fn run(intent: Intent, version: Option<&str>, arguments: &ChangeArgs) -> anyhow::Result<()> {
     let target = Target::find(&arguments.target).await?;
     loop {
-        let picture = hub::picture(&target, &arguments.name).await?;
-        refuse_manual(&picture.addon)?;
-        let radius = plan(intent, version, arguments, &picture)?;
+        let snapshot = HubSnapshot::read(&target, &arguments.name).await?;
+        require_placements(&snapshot.addon)?;
+        let radius = plan_change(intent, version, arguments, &snapshot)?;
         if radius.edits.is_empty() {
-            return nothing_to_do(&radius);
+            return report_nothing_to_do(&radius);
         }
-        let most = if arguments.dry_run { usize::MAX } else { SHOWN };
-        print(&radius.lines(most).join("\n"))?;
+        let limit = if arguments.dry_run { usize::MAX } else { MAX_LISTED_CLUSTERS };
+        print(&lines(&radius, limit).join("\n"))?;
         if arguments.dry_run {
             eprintln!("Nothing was changed: this was a dry run.");
             return Ok(());
         }
-        let asked = confirm(intent, &radius, arguments)?;
+        let confirmation = confirm(intent, &radius, arguments)?;
         let edit = |placements: &mut Vec<_>| {
-            radius.edits.iter().for_each(|edit| ask_for(placements, edit.place, &radius.version));
+            let version = radius.version.as_str();
+            radius.edits.iter().for_each(|edit| request_version(placements, edit.index, version));
         };
-        match (write(&target, &picture, edit).await?, asked) {
-            (Written::Done, _) => return done(&radius),
-            (Written::Outdated, Asked::Terminal) => {
+        let addon = &radius.addon;
+        match (write(&target, &snapshot, edit).await?, confirmation) {
+            (WriteResult::Done, _) => return report_written(&radius),
+            (WriteResult::Outdated, Confirmation::Terminal) => {
                 eprintln!(
-                    "Somebody has changed {} meanwhile; nothing was written. Now it would be:",
-                    radius.addon
+                    "{addon} was changed by another client meanwhile; nothing was written. Now it would be:"
                 );
             }
-            (Written::Outdated, Asked::Nobody) => {
-                let words = format!(
-                    "somebody has changed {} meanwhile; nothing was written, look again",
-                    radius.addon
+            (WriteResult::Outdated, Confirmation::Flag) => {
+                let message = format!(
+                    "{addon} was changed by another client meanwhile; nothing was written, run the command again"
                 );
-                return Err(NotDone::Refused(words).into());
+                return Err(Unfinished::Rejected(message).into());
             }
         }
     }
 }
 
-/// What is to be done, if it makes sense.
-fn plan(
+/// The blast radius of the requested change, if the change is valid.
+fn plan_change(
     intent: Intent,
     version: Option<&str>,
     arguments: &ChangeArgs,
-    picture: &Picture,
-) -> anyhow::Result<Radius> {
-    let places = places(&picture.addon, arguments.placement.as_deref())?;
-    let supported = |version: &str| supported_version(&picture.addon, version).map_err(NotDone::Refused);
+    snapshot: &HubSnapshot,
+) -> anyhow::Result<BlastRadius> {
+    let (cache, name) = (&snapshot.cache, snapshot.name());
+    let indices = placement_indices(&snapshot.addon, arguments.placement.as_deref())?;
     let radius = match (version, intent) {
-        (Some(version), _) => radius(picture, &places, &supported(version)?),
+        (Some(version), _) => blast_radius(cache, &name, &indices, &existing_version(snapshot, version)?),
         (None, Intent::Upgrade) => {
-            radius(picture, &places, &default_version(&picture.addon).map_err(NotDone::Refused)?)
+            let default = cache.catalogue(&name).and_then(|catalogue| catalogue.default_version());
+            let default = default.map(Version::as_str).unwrap_or_default();
+            blast_radius(cache, &name, &indices, &existing_version(snapshot, default)?)
         }
         (None, Intent::Rollback) => {
-            let back = way_back(picture, &places).map_err(NotDone::Refused)?;
-            let mut radius = radius(picture, &back.places, &supported(&back.version)?);
-            let stay: Vec<usize> = places.into_iter().filter(|place| !back.places.contains(place)).collect();
-            radius.spare(picture, &stay);
+            let previous = previous_version(cache, &name, &indices)
+                .map_err(|reason| Unfinished::Rejected(explain_no_previous(snapshot, &reason)))?;
+            let version = existing_version(snapshot, previous.version.as_str())?;
+            let mut radius = blast_radius(cache, &name, &previous.placements, &version);
+            let others: Vec<usize> =
+                indices.into_iter().filter(|index| !previous.placements.contains(index)).collect();
+            radius.add_without_previous(cache, &others);
             radius
         }
     };
-    match radius.contradicts(intent, arguments.placement.as_deref()) {
-        Some(words) => Err(NotDone::Refused(words).into()),
+    match contradiction(&radius, intent, arguments.placement.as_deref()) {
+        Some(message) => Err(Unfinished::Rejected(message).into()),
         None => Ok(radius),
     }
 }
 
-fn nothing_to_do(radius: &Radius) -> anyhow::Result<()> {
+fn versions(snapshot: &HubSnapshot) -> Vec<&str> {
+    let catalogue = snapshot.addon.metadata.name.as_deref().and_then(|name| snapshot.cache.catalogue(name));
+    catalogue.into_iter().flat_map(|catalogue| catalogue.supported()).map(Version::as_str).collect()
+}
+
+/// A version that the add-on has; otherwise an error that names those that it has.
+fn existing_version(snapshot: &HubSnapshot, version: &str) -> Result<Version, Unfinished> {
+    let (name, versions) = (snapshot.name(), versions(snapshot));
+    match Version::new(version) {
+        _ if versions.is_empty() => Err(Unfinished::Rejected(format!(
+            "{name} has no versions: there is no AddOnTemplate with spec.addonName {name}"
+        ))),
+        Some(version) if versions.contains(&version.as_str()) => Ok(version),
+        _ => Err(Unfinished::Rejected(format!(
+            "{name} has no version {version}; there are: {}",
+            versions.join(", ")
+        ))),
+    }
+}
+
+fn explain_no_previous(snapshot: &HubSnapshot, reason: &NoPreviousVersion) -> String {
+    let name = snapshot.name();
+    match reason {
+        NoPreviousVersion::None => format!(
+            "no cluster of {name} had an earlier version; select one with --version: {}",
+            versions(snapshot).join(", ")
+        ),
+        NoPreviousVersion::Different(clusters) => {
+            let groups = clusters.iter().map(|(version, clusters)| {
+                let clusters: Vec<&str> = clusters.iter().map(String::as_str).collect();
+                format!("{version} on {}", name_some(&clusters, MAX_NAMES))
+            });
+            let groups: Vec<String> = groups.collect();
+            format!(
+                "the clusters of {name} had different versions before: {}; select one with --version, or some of the \
+                 clusters with --placement",
+                groups.join("; ")
+            )
+        }
+    }
+}
+
+fn report_nothing_to_do(radius: &BlastRadius) -> anyhow::Result<()> {
     let (name, version) = (&radius.addon, &radius.version);
-    let waiting = radius.spared.iter().any(|one| one.version != *version);
-    print(&format!("Nothing to do: {version} of {name} is asked for already."))?;
-    if waiting {
-        eprintln!("Not every cluster has it; `bellwether addon rollout {name}` says why.");
+    print(&format!("Nothing to do: the placements of {name} already request {version}."))?;
+    let lacks_it = |found: Option<&Version>| found != Some(version);
+    if !radius.paused.is_empty() || radius.unchanged.iter().any(|one| lacks_it(one.version.as_ref())) {
+        eprintln!("Not every cluster has it; `bellwether addon rollout {name}` shows why.");
     }
     Ok(())
 }
 
-/// Who has said yes.
+/// How the change was confirmed.
 #[derive(Clone, Copy)]
-enum Asked {
+enum Confirmation {
     Terminal,
-    Nobody,
+    Flag,
 }
 
-fn confirm(intent: Intent, radius: &Radius, arguments: &ChangeArgs) -> anyhow::Result<Asked> {
+fn confirm(intent: Intent, radius: &BlastRadius, arguments: &ChangeArgs) -> anyhow::Result<Confirmation> {
     if arguments.yes {
-        return Ok(Asked::Nobody);
+        return Ok(Confirmation::Flag);
     }
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        let words = "nothing was changed, because there is no terminal to ask on: --yes does it without being asked, \
-                     --dry-run only shows it";
-        return Err(NotDone::Refused(words.to_owned()).into());
+        let message = "nothing was changed, because there is no terminal to ask for confirmation; --yes makes the \
+                       change without confirmation, --dry-run only shows it";
+        return Err(Unfinished::Rejected(message.to_owned()).into());
     }
     let verb = match intent {
         Intent::Upgrade => "Upgrade",
         Intent::Rollback => "Roll back",
     };
-    let noun = if radius.touched.len() == 1 { "cluster" } else { "clusters" };
-    eprint!("\n{verb} {} {noun}? [y/N] ", radius.touched.len());
+    let noun = if radius.changes.len() == 1 { "cluster" } else { "clusters" };
+    eprint!("\n{verb} {} {noun}? [y/N] ", radius.changes.len());
     std::io::stderr().flush()?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     match answer.trim().to_lowercase().as_str() {
-        "y" | "yes" => Ok(Asked::Terminal),
-        _ => Err(NotDone::Refused("nothing was changed".to_owned()).into()),
+        "y" | "yes" => Ok(Confirmation::Terminal),
+        _ => Err(Unfinished::Rejected("nothing was changed".to_owned()).into()),
     }
 }
 
-fn done(radius: &Radius) -> anyhow::Result<()> {
+fn report_written(radius: &BlastRadius) -> anyhow::Result<()> {
     print("")?;
     for edit in &radius.edits {
-        let before = if edit.from.is_empty() { String::new() } else { format!(", {} before", edit.from) };
-        print(&format!("{}: {} asks for {}{before}", radius.addon, edit.placement, radius.version))?;
+        let before = edit.from.as_ref().map(|from| format!(" (was {from})")).unwrap_or_default();
+        print(&format!("{}: {} requests {}{before}", radius.addon, edit.placement, radius.version))?;
     }
-    eprintln!("Follow it with: bellwether addon rollout {} --watch", radius.addon);
+    eprintln!("Follow the rollout with: bellwether addon rollout {} --watch", radius.addon);
     Ok(())
 }

@@ -1,116 +1,108 @@
-//! `bellwether addon pause` and `resume`: whether clusters begin to change.
+//! `bellwether addon pause` and `resume`: whether more clusters start to change.
 
-use jiff::Timestamp;
-use kube::ResourceExt as _;
+use bellwether_lifecycle::assignment::placement_name;
+use bellwether_lifecycle::report::addon_progress;
 
 use super::arguments::PausedArgs;
-use super::hub::{self, Picture};
-use super::progress::Progress;
-use super::reach;
-use super::write::{Written, set_paused, write};
-use super::{places, refuse_manual};
-use crate::outcome::NotDone;
+use super::hub::HubSnapshot;
+use super::write::{WriteResult, set_paused, write};
+use super::{placement_indices, require_placements};
+use crate::outcome::Unfinished;
 use crate::output::print;
 use crate::target::Target;
 
-/// How often it is tried against others who change the add-on.
-const ATTEMPTS: usize = 3;
+/// How often the write is retried after others changed the add-on.
+const MAX_ATTEMPTS: usize = 3;
 
-/// What is wanted.
+/// What the user wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum PauseAction {
     Pause,
     Resume,
 }
 
-impl Wish {
-    /// How a placement is then, where that is new, and where it is not.
-    fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Pause => ("is paused", "was paused already"),
-            Self::Resume => ("goes on", "was not paused"),
-        }
-    }
-}
-
-pub(super) async fn run(wish: Wish, arguments: &PausedArgs) -> anyhow::Result<()> {
+pub(super) async fn run(action: PauseAction, arguments: &PausedArgs) -> anyhow::Result<()> {
     let target = Target::find(&arguments.target).await?;
-    // Whatever else somebody has changed, this is still wanted.
-    for _ in 0..ATTEMPTS {
-        let picture = hub::picture(&target, &arguments.name).await?;
-        refuse_manual(&picture.addon)?;
-        let places = places(&picture.addon, arguments.placement.as_deref())?;
-        let change = to_change(&picture, &places, wish);
+    // Whatever else another user has changed, this is still wanted.
+    for _ in 0..MAX_ATTEMPTS {
+        let snapshot = HubSnapshot::read(&target, &arguments.name).await?;
+        require_placements(&snapshot.addon)?;
+        let indices = placement_indices(&snapshot.addon, arguments.placement.as_deref())?;
+        let paused = action == PauseAction::Pause;
+        let placements = &snapshot.addon.spec.install_strategy.placements;
+        let differs = |index: &usize| placements.get(*index).is_some_and(|one| one.paused != paused);
+        let changed: Vec<usize> = indices.iter().copied().filter(differs).collect();
         let edit = |placements: &mut Vec<_>| {
-            change.iter().for_each(|place| set_paused(placements, *place, wish == Wish::Pause));
+            changed.iter().for_each(|index| set_paused(placements, *index, paused));
         };
-        if !change.is_empty() && write(&target, &picture, edit).await? == Written::Outdated {
+        if !changed.is_empty() && write(&target, &snapshot, edit).await? == WriteResult::Outdated {
             continue;
         }
-        tell(wish, &picture, &places, &change)?;
-        let (moving, waiting) = match wish {
-            // Who had begun by then is known only now; who waited, before.
-            Wish::Pause => in_flight(&hub::picture(&target, &arguments.name).await?, &places),
-            Wish::Resume => in_flight(&picture, &change),
+        print_result(action, &snapshot, &indices, &changed)?;
+        let (changing, waiting) = match action {
+            // Which clusters had started is known only after the write; which clusters waited, only before it.
+            PauseAction::Pause => count(&HubSnapshot::read(&target, &arguments.name).await?, &indices),
+            PauseAction::Resume => count(&snapshot, &changed),
         };
-        eprintln!("{}", sentence(wish, &arguments.name, moving, waiting));
+        eprintln!("{}", summarize(action, &arguments.name, changing, waiting));
         return Ok(());
     }
-    let words =
-        format!("{} is changed by others all the time; nothing was written, try again", arguments.name);
-    Err(NotDone::Refused(words).into())
+    let message = format!(
+        "{} was changed by another client {MAX_ATTEMPTS} times in a row; nothing was written, try again",
+        arguments.name
+    );
+    Err(Unfinished::Rejected(message).into())
 }
 
-/// The places of those that are not so already.
-fn to_change(picture: &Picture, places: &[usize], wish: Wish) -> Vec<usize> {
-    let placements = picture.addon.spec.install_strategy.placements.iter().enumerate();
-    placements
-        .filter(|(place, placement)| places.contains(place) && placement.paused != (wish == Wish::Pause))
-        .map(|(place, _)| place)
-        .collect()
-}
-
-fn tell(wish: Wish, picture: &Picture, places: &[usize], changed: &[usize]) -> anyhow::Result<()> {
-    let name = picture.addon.name_any();
-    let placements = picture.addon.spec.install_strategy.placements.iter().enumerate();
-    for (place, placement) in placements.filter(|(place, _)| places.contains(place)) {
-        let (new, old) = wish.words();
-        let word = if changed.contains(&place) { new } else { old };
-        print(&format!("{name}: {} {word}", reach::name(placement)))?;
+fn print_result(
+    action: PauseAction,
+    snapshot: &HubSnapshot,
+    indices: &[usize],
+    changed: &[usize],
+) -> anyhow::Result<()> {
+    let name = snapshot.name();
+    let placements = snapshot.addon.spec.install_strategy.placements.iter().enumerate();
+    for (index, placement) in placements.filter(|(index, _)| indices.contains(index)) {
+        let state = match (action, changed.contains(&index)) {
+            (PauseAction::Pause, true) => "is paused",
+            (PauseAction::Pause, false) => "was already paused",
+            (PauseAction::Resume, true) => "is resumed",
+            (PauseAction::Resume, false) => "was not paused",
+        };
+        print(&format!("{name}: {} {state}", placement_name(placement)))?;
     }
     Ok(())
 }
 
-/// How many clusters of these placements change, and how many wait.
-fn in_flight(picture: &Picture, places: &[usize]) -> (usize, usize) {
-    let progress = Progress::of(picture, Timestamp::now());
-    let placed = progress.placements.iter().enumerate().filter(|(place, _)| places.contains(place));
-    placed.fold((0, 0), |(moving, waiting), (_, placed)| {
-        (moving + placed.total.in_progress, waiting + placed.total.waiting)
+/// How many clusters of these placements are changing, and how many wait.
+fn count(snapshot: &HubSnapshot, indices: &[usize]) -> (usize, usize) {
+    let progress = addon_progress(&snapshot.cache, &snapshot.name());
+    let counts = progress.placements.iter().enumerate().filter(|(index, _)| indices.contains(index));
+    counts.fold((0, 0), |(changing, waiting), (_, one)| {
+        (changing + one.total.changing, waiting + one.total.waiting)
     })
 }
 
-/// What comes of it.
-fn sentence(wish: Wish, name: &str, moving: usize, waiting: usize) -> String {
-    let clusters =
-        |count: usize| if count == 1 { "1 cluster".to_owned() } else { format!("{count} clusters") };
-    let moves = match moving {
-        0 => "No cluster is in flight".to_owned(),
-        1 => "1 cluster is in flight and will finish".to_owned(),
-        moving => format!("{moving} clusters are in flight and will finish"),
+/// The effect on the clusters.
+fn summarize(action: PauseAction, name: &str, changing: usize, waiting: usize) -> String {
+    let in_progress = match changing {
+        0 => "No cluster is changing".to_owned(),
+        1 => "1 cluster is changing and will finish".to_owned(),
+        changing => format!("{changing} clusters are changing and will finish"),
     };
-    let rest = match (moving, waiting) {
-        (0, 0) => "none begins".to_owned(),
-        (_, 0) => "no other begins".to_owned(),
-        (_, 1) => "1 waits".to_owned(),
-        (_, waiting) => format!("{waiting} wait"),
+    let rest = match (changing, waiting) {
+        (0, 0) => ", and none starts".to_owned(),
+        (_, 0) => "; no other cluster starts".to_owned(),
+        (_, 1) => "; 1 waits".to_owned(),
+        (_, waiting) => format!("; {waiting} wait"),
     };
-    match wish {
-        Wish::Pause => format!("{moves}; {rest} until: bellwether addon resume {name}"),
-        Wish::Resume if waiting == 0 => "No cluster waits.".to_owned(),
-        Wish::Resume => format!(
-            "{} waited, and may begin now. Follow it with: bellwether addon rollout {name} --watch",
-            clusters(waiting)
+    let clusters = if waiting == 1 { "cluster was" } else { "clusters were" };
+    match action {
+        PauseAction::Pause => format!("{in_progress}{rest} until you run: bellwether addon resume {name}"),
+        PauseAction::Resume if waiting == 0 => "No cluster waits.".to_owned(),
+        PauseAction::Resume => format!(
+            "{waiting} {clusters} waiting; the rollout strategy of each placement decides when they start. Follow the rollout \
+             with: bellwether addon rollout {name} --watch"
         ),
     }
 }
@@ -120,25 +112,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_of_it_is_said() {
+    fn summary_counts_changing_and_waiting_clusters() {
         let rows = [
-            (Wish::Pause, 0, 0, "No cluster is in flight; none begins until: bellwether addon resume hello"),
             (
-                Wish::Pause,
+                PauseAction::Pause,
+                0,
+                0,
+                "No cluster is changing, and none starts until you run: bellwether addon resume hello",
+            ),
+            (
+                PauseAction::Pause,
                 1,
                 12,
-                "1 cluster is in flight and will finish; 12 wait until: bellwether addon resume hello",
+                "1 cluster is changing and will finish; 12 wait until you run: bellwether addon resume hello",
             ),
-            (Wish::Resume, 0, 0, "No cluster waits."),
+            (PauseAction::Resume, 0, 0, "No cluster waits."),
             (
-                Wish::Resume,
+                PauseAction::Resume,
                 0,
                 2,
-                "2 clusters waited, and may begin now. Follow it with: bellwether addon rollout hello --watch",
+                "2 clusters were waiting; the rollout strategy of each placement decides when they start. Follow the rollout with: bellwether addon rollout hello --watch",
             ),
         ];
-        for (wish, moving, waiting, wanted) in rows {
-            assert_eq!(sentence(wish, "hello", moving, waiting), wanted);
+        for (action, changing, waiting, expected) in rows {
+            assert_eq!(summarize(action, "hello", changing, waiting), expected);
         }
     }
 }

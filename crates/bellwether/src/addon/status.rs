@@ -1,9 +1,10 @@
-//! `bellwether addon status`: the add-ons of the fleet on their clusters.
+//! `bellwether addon status`: shows add-ons on their clusters.
 
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
 
 use bellwether_api::addon::{ClusterManagementAddOn, ManagedClusterAddOn};
+use bellwether_lifecycle::addon::state::{AddonState, Management};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -11,44 +12,43 @@ use serde_json::{Value, json};
 
 use super::arguments::StatusArgs;
 use super::hub;
-use super::state::{Management, Row, row, unreadable};
 use super::table::{self, Columns};
 use crate::output::{Format, colour, print, yaml};
 use crate::target::Target;
 
-/// How kubectl names them.
-const NAME_OF_INSTANCE: &str = "managedclusteraddon.addon.open-cluster-management.io";
+/// The resource of add-ons on clusters, as kubectl prints it.
+const MANAGED_ADDON_RESOURCE: &str = "managedclusteraddon.addon.open-cluster-management.io";
 
 pub(super) async fn run(arguments: &StatusArgs) -> anyhow::Result<()> {
     let target = Target::find(&arguments.target).await?;
-    let (managements, instances) = match &arguments.name {
-        None => (hub::addons(&target).await?, hub::instances(&target, None).await?),
+    let (managements, addons) = match &arguments.name {
+        None => (hub::addons(&target).await?, hub::managed_addons(&target, None).await?),
         Some(name) => {
-            let instances = hub::instances(&target, Some(name)).await?;
-            let found = hub::addon_if_any(&target, name).await?;
-            if found.is_none() && instances.is_empty() {
-                anyhow::bail!("there is no add-on {name}{}", hub::known(&everything(&target).await?));
+            let addons = hub::managed_addons(&target, Some(name)).await?;
+            let found = hub::find_addon(&target, name).await?;
+            if found.is_none() && addons.is_empty() {
+                anyhow::bail!("there is no add-on {name}{}", hub::existing(&all_names(&target).await?));
             }
-            (found.into_iter().collect(), instances)
+            (found.into_iter().collect(), addons)
         }
     };
     match arguments.output {
-        Format::Json => Ok(print(&serde_json::to_string_pretty(&list(instances))?)?),
-        Format::Yaml => Ok(print(&yaml(&list(instances))?)?),
-        Format::Name => instances.iter().try_for_each(|one| Ok(print(&name(one))?)),
-        Format::Table | Format::Wide => show(arguments, &managements, &instances),
+        Format::Json => Ok(print(&serde_json::to_string_pretty(&list(addons))?)?),
+        Format::Yaml => Ok(print(&yaml(&list(addons))?)?),
+        Format::Name => addons.iter().try_for_each(|one| Ok(print(&name(one))?)),
+        Format::Table | Format::Wide => show(arguments, &managements, &addons),
     }
 }
 
 fn show(
     arguments: &StatusArgs,
     managements: &[DynamicObject],
-    instances: &[DynamicObject],
+    addons: &[DynamicObject],
 ) -> anyhow::Result<()> {
-    let mut rows = rows(managements, instances);
+    let mut rows = states(managements, addons);
     let columns = Columns { addon: arguments.name.is_none(), wide: arguments.output == Format::Wide };
-    let on = |one: &&DynamicObject| rows.iter().any(|row| row.addon == one.name_any());
-    let (_, nowhere): (Vec<_>, Vec<_>) = managements.iter().partition(on);
+    let is_installed = |one: &&DynamicObject| rows.iter().any(|row| row.addon == one.name_any());
+    let not_installed: Vec<_> = managements.iter().filter(|one| !is_installed(one)).collect();
     if !rows.is_empty() {
         print(&table::lines(&mut rows, columns, Timestamp::now(), colour()).join("\n"))?;
         if rows.len() > 1 && std::io::stdout().is_terminal() {
@@ -57,16 +57,16 @@ fn show(
     } else if managements.is_empty() {
         eprintln!("There are no add-ons.");
     }
-    for addon in nowhere {
+    for addon in not_installed {
         eprintln!(
-            "{} is on no cluster; `bellwether addon rollout {0}` says where it goes.",
+            "{} is on no cluster; `bellwether addon rollout {0}` shows the clusters that it is placed on.",
             addon.name_any()
         );
     }
     Ok(())
 }
 
-fn rows(managements: &[DynamicObject], instances: &[DynamicObject]) -> Vec<Row> {
+fn states(managements: &[DynamicObject], addons: &[DynamicObject]) -> Vec<AddonState> {
     let defaults: HashMap<String, String> = managements
         .iter()
         .map(|object| {
@@ -75,31 +75,34 @@ fn rows(managements: &[DynamicObject], instances: &[DynamicObject]) -> Vec<Row> 
             (object.name_any(), default.unwrap_or_default())
         })
         .collect();
-    let row = |object: &DynamicObject| match hub::typed::<ManagedClusterAddOn>(object) {
-        Ok(instance) => {
+    let state = |object: &DynamicObject| match hub::typed::<ManagedClusterAddOn>(object) {
+        Ok(addon) => {
             let management = match defaults.get(&object.name_any()) {
-                Some(default_version) => Management::By { default_version },
-                None => Management::Nobody,
+                Some(default_version) => Management::Managed { default_version },
+                None => Management::Unmanaged,
             };
-            row(&instance, management)
+            AddonState::of(&addon, management)
         }
-        Err(why) => unreadable(&object.name_any(), &object.namespace().unwrap_or_default(), &why.to_string()),
+        Err(why) => {
+            let cluster = object.namespace().unwrap_or_default();
+            AddonState::unreadable(&object.name_any(), &cluster, &why.to_string())
+        }
     };
-    instances.iter().map(row).collect()
+    addons.iter().map(state).collect()
 }
 
 /// The names of all add-ons.
-async fn everything(target: &Target) -> anyhow::Result<Vec<String>> {
-    let (managements, instances) = (hub::addons(target).await?, hub::instances(target, None).await?);
-    let mut names: Vec<String> = managements.iter().chain(&instances).map(ResourceExt::name_any).collect();
+async fn all_names(target: &Target) -> anyhow::Result<Vec<String>> {
+    let (managements, addons) = (hub::addons(target).await?, hub::managed_addons(target, None).await?);
+    let mut names: Vec<String> = managements.iter().chain(&addons).map(ResourceExt::name_any).collect();
     names.sort();
     names.dedup();
     Ok(names)
 }
 
-/// As kubectl lists: with kinds, and without the records of who wrote which field.
-fn list(instances: Vec<DynamicObject>) -> Value {
-    let items: Vec<DynamicObject> = instances
+/// A list as kubectl prints it, without managedFields.
+fn list(addons: Vec<DynamicObject>) -> Value {
+    let items: Vec<DynamicObject> = addons
         .into_iter()
         .map(|mut object| {
             object.metadata.managed_fields = None;
@@ -109,7 +112,7 @@ fn list(instances: Vec<DynamicObject>) -> Value {
     json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
 }
 
-/// As kubectl takes it.
+/// The arguments that select the object in kubectl.
 fn name(object: &DynamicObject) -> String {
-    format!("{NAME_OF_INSTANCE}/{} -n {}", object.name_any(), object.namespace().unwrap_or_default())
+    format!("{MANAGED_ADDON_RESOURCE}/{} -n {}", object.name_any(), object.namespace().unwrap_or_default())
 }

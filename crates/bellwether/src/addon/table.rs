@@ -1,11 +1,11 @@
-//! The add-ons of a fleet as a table. Pure.
+//! Prints the states of add-ons as a table. Pure.
 
+use bellwether_lifecycle::addon::state::{AddonState, Urgency};
 use jiff::Timestamp;
 
-use super::state::Row;
-use crate::output::{Colour, coloured, since, table_of};
+use crate::output::{Colour, Hue, coloured, since, table_of};
 
-/// Which columns there are beside those that there always are.
+/// The optional columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     pub(super) addon: bool,
@@ -13,7 +13,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Those cells that are shown.
+    /// The cells of the selected columns.
     fn of<T>(self, cells: [T; 12]) -> impl Iterator<Item = T> {
         let shown = move |place: &usize| match place {
             0 => self.addon,
@@ -40,48 +40,62 @@ const HEADER: [&str; 12] = [
 ];
 const STATE: &str = " STATE ";
 
-/// A line for each row below a header, by add-on, those in trouble first.
-pub(super) fn lines(rows: &mut [Row], columns: Columns, now: Timestamp, colour: Colour) -> Vec<String> {
+/// A header and a line for each add-on on a cluster: by add-on, the most urgent first.
+pub(super) fn lines(
+    rows: &mut [AddonState],
+    columns: Columns,
+    now: Timestamp,
+    colour: Colour,
+) -> Vec<String> {
     rows.sort_by(|one, other| key(one).cmp(&key(other)));
     let mut lines =
         table_of(columns.of(HEADER), rows.iter().map(|row| columns.of(cells(row, now)).collect::<Vec<_>>()));
     if colour == Colour::ByState {
         let place = lines.first().and_then(|header| header.find(STATE)).map_or(0, |place| place + 1);
         for (line, row) in lines.iter_mut().skip(1).zip(rows.iter()) {
-            *line = coloured(line, place, &row.state.word(), row.state.hue());
+            *line = coloured(line, place, &row.state.to_string(), hue(row.state.urgency()));
         }
     }
     lines
 }
 
-fn key(row: &Row) -> (&str, u8, &str) {
-    (&row.addon, row.state.rank(), &row.cluster)
+fn key(row: &AddonState) -> (&str, Urgency, &str) {
+    (&row.addon, row.state.urgency(), &row.cluster)
 }
 
-/// How many there are of each state.
-pub(super) fn summary(rows: &[Row]) -> String {
-    let mut counts: Vec<(String, u8, usize)> = Vec::new();
+fn hue(urgency: Urgency) -> Hue {
+    match urgency {
+        Urgency::Error => Hue::Red,
+        Urgency::Warning => Hue::Yellow,
+        Urgency::Good => Hue::Green,
+    }
+}
+
+/// The number of add-ons in each state.
+pub(super) fn summary(rows: &[AddonState]) -> String {
+    let mut counts: Vec<(String, Urgency, usize)> = Vec::new();
     for row in rows {
-        let word = row.state.word();
-        match counts.iter_mut().find(|(known, ..)| *known == word) {
+        let state = row.state.to_string();
+        match counts.iter_mut().find(|(known, ..)| *known == state) {
             Some((_, _, count)) => *count += 1,
-            None => counts.push((word, row.state.rank(), 1)),
+            None => counts.push((state, row.state.urgency(), 1)),
         }
     }
     counts.sort_by(|one, other| (one.1, &one.0).cmp(&(other.1, &other.0)));
-    let counts: Vec<String> = counts.into_iter().map(|(word, _, count)| format!("{count} {word}")).collect();
+    let counts: Vec<String> =
+        counts.into_iter().map(|(state, _, count)| format!("{count} {state}")).collect();
     counts.join(", ")
 }
 
-fn cells(row: &Row, now: Timestamp) -> [String; 12] {
-    let [available, heartbeat, degraded] = row.conditions.each_ref().map(|words| or_dash(words));
+fn cells(row: &AddonState, now: Timestamp) -> [String; 12] {
+    let [available, heartbeat, degraded] = row.conditions.each_ref().map(|condition| or_dash(condition));
     [
         row.addon.clone(),
         row.cluster.clone(),
         or_dash(&row.desired),
         or_dash(&row.current),
         or_dash(&row.last),
-        row.state.word(),
+        row.state.to_string(),
         row.since.map_or("-".to_owned(), |time| since(time, now)),
         or_dash(row.placement.as_deref().unwrap_or_default()),
         available,
@@ -97,29 +111,30 @@ fn or_dash(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::addon::state::{Course, State, Trouble};
+    use bellwether_lifecycle::addon::state::{Phase, Problem, State};
 
-    fn row(addon: &str, cluster: &str, course: Course, trouble: Option<Trouble>) -> Row {
-        Row {
+    use super::*;
+
+    fn row(addon: &str, cluster: &str, phase: Phase, problem: Option<Problem>) -> AddonState {
+        AddonState {
             addon: addon.into(),
             cluster: cluster.into(),
             placement: Some("default/p".into()),
             desired: "v2".into(),
             current: "v1".into(),
             last: String::new(),
-            state: State { course, trouble },
+            state: State { phase, problem },
             since: Some("2024-05-01T10:00:00Z".parse().unwrap()),
             why: String::new(),
             conditions: ["True/Up".into(), String::new(), String::new()],
         }
     }
 
-    fn three() -> [Row; 3] {
+    fn three() -> [AddonState; 3] {
         [
-            row("b", "c1", Course::Succeed, None),
-            row("a", "c2", Course::Succeed, Some(Trouble::Silent)),
-            row("a", "c1", Course::Waiting, None),
+            row("b", "c1", Phase::Succeed, None),
+            row("a", "c2", Phase::Succeed, Some(Problem::Silent)),
+            row("a", "c1", Phase::Waiting, None),
         ]
     }
 
@@ -128,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_comes_first_in_each_add_on() {
+    fn most_urgent_clusters_of_each_add_on_come_first() {
         assert_eq!(
             shown(Columns { addon: true, wide: false }, Colour::Plain),
             [
@@ -141,22 +156,22 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_table_has_more_and_that_of_one_add_on_less() {
-        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    fn wide_table_has_more_columns_and_that_of_one_add_on_no_name() {
+        let split = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let wide = shown(Columns { addon: false, wide: true }, Colour::Plain);
-        assert_eq!(words(&wide[0]).join(" "), HEADER[1..].join(" "));
-        assert_eq!(words(&wide[1]).join(" "), "c2 v2 v1 - Succeed,Silent 1m12s default/p True/Up - - -");
+        assert_eq!(split(&wide[0]).join(" "), HEADER[1..].join(" "));
+        assert_eq!(split(&wide[1]).join(" "), "c2 v2 v1 - Succeed,Silent 1m12s default/p True/Up - - -");
     }
 
     #[test]
-    fn the_state_has_a_colour() {
+    fn state_is_coloured() {
         let lines = shown(Columns { addon: true, wide: false }, Colour::ByState);
         assert!(lines[1].contains("\u{1b}[31mSucceed,Silent\u{1b}[0m"), "{:?}", lines[1]);
         assert!(lines[3].contains("\u{1b}[32mSucceed\u{1b}[0m"), "{:?}", lines[3]);
     }
 
     #[test]
-    fn the_summary_counts_the_worst_first() {
+    fn summary_counts_the_most_urgent_first() {
         assert_eq!(summary(&three()), "1 Succeed,Silent, 1 Waiting, 1 Succeed");
     }
 }

@@ -1,5 +1,5 @@
-//! Bringing the definitions of our kinds to a cluster: read, compare, write only what differs, wait until served.
-//! A definition that somebody else installed is not touched unless we are told to adopt it.
+//! Installs CRDs in a cluster: reads, compares, writes only those that differ, and waits until they are established. A CRD that
+//! another tool installed is replaced only with --adopt.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use kube::api::{Api, PostParams};
 use kube::runtime::wait::{Error as WaitError, await_condition, conditions::is_crd_established};
 use tokio::time::{Instant, timeout_at};
 
-use crate::outcome::NotDone;
+use crate::outcome::Unfinished;
 use crate::target::Target;
 
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-const US: &str = "bellwether";
-/// How often a write is tried while others write too.
-const ATTEMPTS: usize = 5;
-/// How long it may take to find out why something is late.
-const LAST_LOOK: Duration = Duration::from_secs(2);
+const BELLWETHER: &str = "bellwether";
+/// How often a write is tried while other clients write the same CRD.
+const WRITE_ATTEMPTS: usize = 5;
+/// How long reading the conditions of a CRD may take after the timeout.
+const CONDITIONS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What became of a definition, in kubectl's words.
+/// The result of installing a CRD, as kubectl prints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Created,
@@ -30,7 +30,7 @@ enum Change {
 }
 
 impl Change {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
             Self::Configured => "configured",
@@ -39,37 +39,39 @@ impl Change {
     }
 }
 
-/// What may be replaced.
+/// Which CRDs may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Permission {
-    /// What has our label.
+    /// Only those with our label.
     OursOnly,
-    /// Also what somebody else installed, which then gets our label.
+    /// Also those that another tool installed; they get our label.
     Adopt,
 }
 
-/// Installs all definitions and waits until they are served. Nothing is written if one of them has to be refused.
+/// Installs all CRDs and waits until they are established. If one of them must not be replaced, nothing is written.
 pub(super) async fn all(
     target: &Target,
-    definitions: &[Definition],
+    crds: &[Definition],
     permission: Permission,
     timeout: Duration,
 ) -> anyhow::Result<()> {
     let deadline = Instant::now() + timeout;
     let api: Api<CustomResourceDefinition> = Api::all(target.client.clone());
-    let written = timeout_at(deadline, write_all(target, &api, definitions, permission));
+    let written = timeout_at(deadline, write_all(target, &api, crds, permission));
     written.await.map_err(|_| {
-        NotDone::Late(format!("{target} took longer than {timeout:?}; give it longer with --timeout"))
+        Unfinished::TimedOut(format!(
+            "the CRDs were not written to {target} within {timeout:?}; allow more time with --timeout"
+        ))
     })??;
-    for definition in definitions {
-        let established = await_condition(api.clone(), definition.name(), is_crd_established());
+    for crd in crds {
+        let established = await_condition(api.clone(), crd.name(), is_crd_established());
         match timeout_at(deadline, established).await {
             Ok(Ok(_)) => {}
             Ok(Err(WaitError::ProbeFailed(error))) => {
                 return Err(anyhow::Error::new(error)
-                    .context(format!("cannot wait for {} to be established", definition.name())));
+                    .context(format!("cannot watch whether the CRD {} is established", crd.name())));
             }
-            Err(_) => return Err(late(&api, definition.name(), timeout).await.into()),
+            Err(_) => return Err(not_established(&api, crd.name(), timeout).await.into()),
         }
     }
     Ok(())
@@ -78,45 +80,42 @@ pub(super) async fn all(
 async fn write_all(
     target: &Target,
     api: &Api<CustomResourceDefinition>,
-    definitions: &[Definition],
+    crds: &[Definition],
     permission: Permission,
 ) -> anyhow::Result<()> {
     if permission == Permission::OursOnly {
-        refuse_foreign(target, api, definitions).await?;
+        check_ownership(target, api, crds).await?;
     }
-    for definition in definitions {
-        let change = install(target, api, definition, permission).await?;
-        println!("customresourcedefinition.apiextensions.k8s.io/{} {}", definition.name(), change.word());
+    for crd in crds {
+        let change = install(target, api, crd, permission).await?;
+        println!("customresourcedefinition.apiextensions.k8s.io/{} {}", crd.name(), change.as_str());
     }
     Ok(())
 }
 
-/// What the cluster itself says against a definition is worth a last look.
-async fn late(api: &Api<CustomResourceDefinition>, name: &str, timeout: Duration) -> NotDone {
-    let found = tokio::time::timeout(LAST_LOOK, api.get(name)).await.ok().and_then(Result::ok);
+/// The error for a CRD that is not established in time, with the cause from its conditions.
+async fn not_established(api: &Api<CustomResourceDefinition>, name: &str, timeout: Duration) -> Unfinished {
+    let found = tokio::time::timeout(CONDITIONS_TIMEOUT, api.get(name)).await.ok().and_then(Result::ok);
     let conditions = found.and_then(|found| found.status).and_then(|status| status.conditions);
-    let objections: Vec<String> = conditions
+    let causes: Vec<String> = conditions
         .into_iter()
         .flatten()
         .filter(|condition| condition.status == "False")
         .filter_map(|condition| condition.message)
         .collect();
-    let why = if objections.is_empty() {
-        "give it longer with --timeout".to_owned()
-    } else {
-        objections.join("; ")
-    };
-    NotDone::Late(format!("{name} was not established within {timeout:?}: {why}"))
+    let cause =
+        if causes.is_empty() { "allow more time with --timeout".to_owned() } else { causes.join("; ") };
+    Unfinished::TimedOut(format!("the CRD {name} was not established within {timeout:?}: {cause}"))
 }
 
-/// Brings definitions to a server of our own, which serves a kind with its definition, so that nothing is waited for.
-/// One that somebody else installed stays.
-pub(crate) async fn provide(target: &Target, definitions: &[Definition]) -> anyhow::Result<()> {
+/// Installs CRDs in the embedded server, which serves them from their commit on, so that there is nothing to wait for. A CRD that
+/// another tool installed is kept.
+pub(crate) async fn provide(target: &Target, crds: &[Definition]) -> anyhow::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(target.client.clone());
-    for definition in definitions {
-        match install(target, &api, definition, Permission::OursOnly).await {
-            Err(error) if matches!(error.downcast_ref(), Some(NotDone::Refused(_))) => {
-                tracing::warn!("{target}: {} is somebody else's and stays as it is", definition.name());
+    for crd in crds {
+        match install(target, &api, crd, Permission::OursOnly).await {
+            Err(error) if matches!(error.downcast_ref(), Some(Unfinished::Rejected(_))) => {
+                tracing::warn!(crd = crd.name(), cluster = %target, "kept a CRD that another tool installed");
             }
             installed => _ = installed?,
         }
@@ -124,25 +123,25 @@ pub(crate) async fn provide(target: &Target, definitions: &[Definition]) -> anyh
     Ok(())
 }
 
-async fn refuse_foreign(
+async fn check_ownership(
     target: &Target,
     api: &Api<CustomResourceDefinition>,
-    definitions: &[Definition],
+    crds: &[Definition],
 ) -> anyhow::Result<()> {
     let mut foreign = Vec::new();
-    for definition in definitions {
-        let found = get(target, api, definition.name()).await?;
+    for crd in crds {
+        let found = get(target, api, crd.name()).await?;
         if found.is_some_and(|found| !is_ours(&found)) {
-            foreign.push(definition.name());
+            foreign.push(crd.name());
         }
     }
     if foreign.is_empty() { Ok(()) } else { Err(refusal(&foreign.join(", ")).into()) }
 }
 
-fn refusal(names: &str) -> NotDone {
-    NotDone::Refused(format!(
-        "refused to replace {names}: installed by somebody else, as it lacks the label {MANAGED_BY}={US}. Look at it \
-         with `kubectl get customresourcedefinition {first} -o yaml`; to replace it and keep it from now on, add --adopt",
+fn refusal(names: &str) -> Unfinished {
+    Unfinished::Rejected(format!(
+        "refused to replace CRDs that another tool installed, without the label {MANAGED_BY}={BELLWETHER}: {names}. Compare: \
+         kubectl get customresourcedefinition {first} -o yaml; to replace and label them, add --adopt",
         first = names.split(',').next().unwrap_or(names),
     ))
 }
@@ -152,51 +151,54 @@ async fn get(
     api: &Api<CustomResourceDefinition>,
     name: &str,
 ) -> anyhow::Result<Option<CustomResourceDefinition>> {
-    api.get_opt(name).await.map_err(|error| target.explain(&format!("read the definition {name}"), error))
+    api.get_opt(name).await.map_err(|error| target.explain(&format!("read the CRD {name}"), error))
 }
 
 async fn install(
     target: &Target,
     api: &Api<CustomResourceDefinition>,
-    definition: &Definition,
+    crd: &Definition,
     permission: Permission,
 ) -> anyhow::Result<Change> {
-    let name = definition.name();
+    let name = crd.name();
     let mut last = None;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..WRITE_ATTEMPTS {
         let written = match get(target, api, name).await? {
             None => {
-                let wanted = wanted(definition, None);
+                let wanted = desired_crd(crd, None);
                 api.create(&PostParams::default(), &wanted).await.map(|_| Change::Created)
             }
             Some(found) if permission == Permission::OursOnly && !is_ours(&found) => {
                 return Err(refusal(name).into());
             }
             Some(found) => {
-                let wanted = wanted(definition, Some(&found));
+                let wanted = desired_crd(crd, Some(&found));
                 if wanted == found {
                     return Ok(Change::Unchanged);
                 }
-                api.replace(name, &PostParams::default(), &wanted).await.map(|now| judge(&found, &now))
+                api.replace(name, &PostParams::default(), &wanted)
+                    .await
+                    .map(|now| change_between(&found, &now))
             }
         };
         match written {
             Ok(change) => return Ok(change),
-            // Somebody was faster; what they wrote decides what is left to do.
+            // Another client wrote it at the same time: read it again, and decide again.
             Err(kube::Error::Api(status))
                 if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
             {
                 last = Some(kube::Error::Api(status));
             }
-            Err(error) => return Err(target.explain(&format!("write the definition {name}"), error)),
+            Err(error) => return Err(target.explain(&format!("write the CRD {name}"), error)),
         }
     }
-    let error = last.map(|error| target.explain(&format!("write the definition {name}"), error));
-    Err(error.unwrap_or_else(|| anyhow::anyhow!("the definition {name} was never written")))
+    let error = last.map(|error| target.explain(&format!("write the CRD {name}"), error));
+    Err(error.unwrap_or_else(|| anyhow::anyhow!("the CRD {name} was not written")))
 }
 
-/// A server may fill in more than we know; it then keeps the version of an object that did not change.
-fn judge(before: &CustomResourceDefinition, after: &CustomResourceDefinition) -> Change {
+/// Compares resourceVersions: a server may set defaults that we do not know, and keeps the resourceVersion of an object that did
+/// not change.
+fn change_between(before: &CustomResourceDefinition, after: &CustomResourceDefinition) -> Change {
     if before.metadata.resource_version == after.metadata.resource_version {
         Change::Unchanged
     } else {
@@ -205,18 +207,23 @@ fn judge(before: &CustomResourceDefinition, after: &CustomResourceDefinition) ->
 }
 
 fn is_ours(found: &CustomResourceDefinition) -> bool {
-    found.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|owner| owner == US)
+    found
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(MANAGED_BY))
+        .is_some_and(|owner| owner == BELLWETHER)
 }
 
-/// The definition as it is to be stored: our spec in what is there, with what the server would fill in, so that equal
-/// means that there is nothing to write.
-fn wanted(definition: &Definition, found: Option<&CustomResourceDefinition>) -> CustomResourceDefinition {
-    let mut wanted = definition.crd.clone();
+/// The CRD to store: the found object with our spec, and with the defaults that the server sets. If it equals the found object,
+/// there is nothing to write.
+fn desired_crd(crd: &Definition, found: Option<&CustomResourceDefinition>) -> CustomResourceDefinition {
+    let mut wanted = crd.crd.clone();
     if let Some(found) = found {
         wanted.metadata = found.metadata.clone();
         wanted.status = found.status.clone();
     }
-    wanted.metadata.labels.get_or_insert_default().insert(MANAGED_BY.into(), US.into());
+    wanted.metadata.labels.get_or_insert_default().insert(MANAGED_BY.into(), BELLWETHER.into());
     let spec = &mut wanted.spec;
     spec.names.list_kind.get_or_insert_with(|| format!("{}List", spec.names.kind));
     spec.conversion

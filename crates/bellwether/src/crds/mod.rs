@@ -1,4 +1,4 @@
-//! `bellwether crds`: prints the definitions of our kinds, or installs them in a cluster.
+//! `bellwether crds`: prints our CRDs, or installs them in a cluster.
 
 mod install;
 
@@ -13,21 +13,21 @@ use crate::cli::CrdsArgs;
 use crate::target::Target;
 
 pub(crate) fn run(arguments: &CrdsArgs) -> anyhow::Result<()> {
-    let definitions = bellwether_api::crds();
+    let crds = bellwether_api::crds();
     if !arguments.install {
-        return print(&definitions);
+        return print(&crds);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let target = Target::find(&arguments.target).await?;
         let permission = if arguments.adopt { Permission::Adopt } else { Permission::OursOnly };
-        install::all(&target, &definitions, permission, arguments.timeout).await
+        install::all(&target, &crds, permission, arguments.timeout).await
     })
 }
 
-/// One stream of documents. Whoever reads it may stop reading.
-fn print(definitions: &[Definition]) -> anyhow::Result<()> {
-    let stream: String = definitions.iter().map(|definition| format!("---\n{}", definition.yaml())).collect();
+/// Prints one stream of YAML documents. It is not an error if the reader closes the pipe.
+fn print(crds: &[Definition]) -> anyhow::Result<()> {
+    let stream: String = crds.iter().map(|crd| format!("---\n{}", crd.yaml())).collect();
     match std::io::stdout().write_all(stream.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

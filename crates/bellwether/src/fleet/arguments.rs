@@ -1,4 +1,4 @@
-//! What a person types after `bellwether cluster` and `bellwether nodepool`.
+//! The arguments and help texts of `bellwether cluster` and `bellwether nodepool`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,13 +8,15 @@ use clap::{Args, Subcommand};
 use crate::cli::duration;
 use crate::output::Format;
 
-/// Clusters of the fleet: what there is, whether it is ready at the generation that was asked for, and changes to it
+/// Show, create, update and delete clusters of the fleet API, and show whether they are ready
 ///
 ///   bellwether cluster create demo --spec '{"region": "eu-west-1"}' --label env=prod
 ///   bellwether cluster get
 ///   bellwether cluster get --search "labels.env = 'prod' and status.conditions.Ready = 'False'"
 ///   bellwether cluster describe demo
 ///   bellwether cluster get --watch
+///
+/// Exit codes: 0 done; 1 error; 2 invalid arguments; 3 not finished in time.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ClusterArgs {
@@ -25,14 +27,17 @@ pub(crate) struct ClusterArgs {
     pub(crate) action: Action,
 }
 
-/// Node pools of the fleet's clusters
+/// Show, create, update and delete node pools of the fleet API, and show whether they are ready
 ///
 ///   bellwether nodepool create workers --cluster demo --spec '{"replicas": 3}'
 ///   bellwether nodepool get --cluster demo
+///
+/// Exit codes: 0 done; 1 error; 2 invalid arguments; 3 not finished in time.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct NodepoolArgs {
-    /// The cluster of the node pools, by name or id. Needed to create one, and wherever the name alone is not enough.
+    /// The cluster of the node pools, by name or ID. Required to create a node pool, and if node pools of several clusters have
+    /// the same name. Default: all clusters.
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) cluster: Option<String>,
 
@@ -43,23 +48,23 @@ pub(crate) struct NodepoolArgs {
     pub(crate) action: Action,
 }
 
-/// Which fleet API a command talks to, and as whom.
+/// The fleet API that a command uses, and the credentials for it.
 #[derive(Debug, Args)]
 pub(crate) struct ConnectionArgs {
-    /// The address of the fleet API, such as http://127.0.0.1:8000. Without it: ./.bellwether/endpoints.json, which
-    /// `bellwether up` keeps.
+    /// The address of the fleet API, such as http://127.0.0.1:8000. Default: the address in ./.bellwether/endpoints.json,
+    /// which `bellwether up` writes.
     #[arg(long, value_name = "URL", env = "BELLWETHER_API", global = true)]
     pub(crate) api: Option<String>,
 
-    /// A file with a bearer token to be known by.
+    /// A file with the bearer token to send. Default: no token.
     #[arg(long, value_name = "FILE", env = "BELLWETHER_TOKEN_FILE", global = true)]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// A file with the certificates to trust instead of those of this machine.
+    /// A file with the CA certificates to trust. Default: those of this machine.
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) certificate_authority: Option<PathBuf>,
 
-    /// A header to send along, such as one that names a tenant. May be given again.
+    /// An HTTP header to send with every request, such as one that names a tenant. Can be given several times.
     #[arg(long = "header", value_name = "NAME: VALUE", global = true)]
     pub(crate) headers: Vec<String>,
 }
@@ -75,147 +80,196 @@ pub(crate) enum Action {
     Log(LogArgs),
 }
 
-/// Show what there is
+/// Show resources, or watch their changes
 ///
-/// READY says whether every required adapter is well at the generation that is asked for now; AVAILABLE whether the last
-/// generation at which all were well still is, and which generation that was where it is an older one.
+/// READY is True if all required adapters report the current generation as available. AVAILABLE is True if the last
+/// generation that was ready is still available; True@1 means that this is generation 1, and not the current one.
+///
+///   bellwether cluster get
+///   bellwether cluster get demo -o yaml
+///   bellwether cluster get --search "labels.env = 'prod' and status.conditions.Ready = 'False'"
+///   bellwether nodepool get --cluster demo --watch
+///
+/// Exit codes: 0 done, or stopped by a signal; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct GetArgs {
-    /// Only these, by name or id.
+    /// The resources to show, by name or ID. Default: all.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
-    /// Only those that match, such as "labels.env = 'prod' and generation > 1". docs/fleet-api.md has the language.
+    /// Show only resources that match, such as "labels.env = 'prod' and generation > 1". docs/fleet-api.md describes the
+    /// search language. Default: all.
     #[arg(long, value_name = "SEARCH", conflicts_with_all = ["names", "watch"])]
     pub(crate) search: Option<String>,
 
-    /// In which order, such as name, or "created_time desc".
+    /// The order, such as name or "created_time desc".
     #[arg(long, value_name = "ORDER", default_value = "name", conflicts_with = "watch")]
     pub(crate) order: String,
 
-    /// Go on: print a line for every change, until Ctrl-C.
+    /// Keep running and print a line for every change, until Ctrl-C.
     #[arg(short, long, conflicts_with = "names")]
     pub(crate) watch: bool,
 
-    /// How to print.
+    /// The output format.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 }
 
-/// Show one with all that is known of it: its conditions and why, what its adapters say, the last reports
+/// Show all details of a resource: spec, conditions with their causes, adapter statuses, and the last reports
+///
+///   bellwether cluster describe demo
+///   bellwether nodepool describe workers --cluster demo
+///
+/// Exit codes: 0 done; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct DescribeArgs {
-    /// Which, by name or id.
+    /// The resource, by name or ID.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 }
 
-/// Create one
+/// Create a resource
+///
+///   bellwether cluster create demo --spec '{"region": "eu-west-1"}' --label env=prod
+///   bellwether nodepool create workers --cluster demo --spec-file workers.yaml
+///
+/// Exit codes: 0 done; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct CreateArgs {
-    /// Its name.
+    /// The name of the new resource.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
     #[command(flatten)]
     pub(crate) spec: SpecArgs,
 
-    /// A label. May be given again.
+    /// A label to set. Can be given several times.
     #[arg(short, long = "label", value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<String>,
 
-    /// How to print it.
+    /// The output format.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Name)]
     pub(crate) output: Format,
 }
 
-/// What is wanted.
+/// The spec of a resource.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct SpecArgs {
-    /// The spec, as JSON or YAML.
+    /// The spec as JSON or YAML. Default: for `create` an empty spec, for `update` the current spec.
     #[arg(long, value_name = "TEXT")]
     pub(crate) spec: Option<String>,
 
-    /// A file with the spec, as JSON or YAML; - is standard input.
+    /// A file with the spec as JSON or YAML; - reads standard input.
     #[arg(short = 'f', long, value_name = "FILE")]
     pub(crate) spec_file: Option<PathBuf>,
 }
 
-/// Change what is wanted of one
+/// Change the spec or the labels of a resource
 ///
-/// A spec replaces the one that was. Labels are added to those that are there, which are read first; KEY- removes one. Of
-/// two who change labels at the same moment the later wins.
+/// --spec and --spec-file replace the whole spec. --label changes single labels: the current labels are read, changed and
+/// written back. If two clients change labels at the same time, the last write wins.
+///
+///   bellwether cluster update demo --spec '{"region": "eu-west-2"}'
+///   bellwether cluster update demo --label env=test --label tier-
+///   bellwether nodepool update workers --cluster demo --label env=test
+///
+/// Exit codes: 0 done, or nothing to change; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct UpdateArgs {
-    /// Which, by name or id.
+    /// The resource, by name or ID.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
     #[command(flatten)]
     pub(crate) spec: SpecArgs,
 
-    /// A label to set, or with KEY- to remove. May be given again.
+    /// A label to set; KEY- removes a label. Can be given several times.
     #[arg(short, long = "label", value_name = "KEY=VALUE")]
     pub(crate) labels: Vec<String>,
 
-    /// How to print it.
+    /// The output format.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Name)]
     pub(crate) output: Format,
 }
 
-/// Delete one, and all that belongs to it
+/// Delete a resource, and its children
 ///
-/// It goes when its adapters have cleaned up after it. With --force it goes at once, and what they look after stays behind.
+/// Children are deleted too if their kind has on_parent_delete: cascade, as node pools have; with restrict the command fails
+/// while there are children.
 ///
-/// Exit codes: 0 done, 1 error, 2 usage, 3 not gone in time.
+/// The resource is removed when all its adapters have reported that they have cleaned up. With --force it is removed at
+/// once, and objects that the adapters manage may remain.
+///
+///   bellwether cluster delete demo --wait --timeout 10m
+///   bellwether nodepool delete workers --cluster demo
+///   bellwether cluster delete demo --force --reason 'the cluster was never created'
+///
+/// Exit codes: 0 done; 1 error; 2 invalid arguments; 3 not removed in time.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct DeleteArgs {
-    /// Which, by name or id.
+    /// The resource, by name or ID.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
-    /// Wait until it is gone.
+    /// Wait until the resource is removed.
     #[arg(long)]
     pub(crate) wait: bool,
 
-    /// How long to wait at most, such as 30s or 5m.
+    /// The time limit of --wait, such as 30s or 5m.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration, requires = "wait")]
     pub(crate) timeout: Duration,
 
-    /// Remove it at once, whoever still has to clean up.
+    /// Remove the resource at once, without waiting for adapters to clean up.
     #[arg(long, requires = "reason")]
     pub(crate) force: bool,
 
-    /// Why nobody needs to clean up.
+    /// Why no cleanup is needed. It is required with --force, and recorded.
     #[arg(long, value_name = "TEXT", requires = "force")]
     pub(crate) reason: Option<String>,
 }
 
-/// Show what its adapters last said
+/// Show the last accepted report of each adapter of a resource
+///
+///   bellwether cluster statuses demo
+///   bellwether nodepool statuses workers --cluster demo
+///
+/// Exit codes: 0 done; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct StatusesArgs {
-    /// Which, by name or id.
+    /// The resource, by name or ID.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
-    /// How to print.
+    /// The output format.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 }
 
-/// Show the reports that came in, newest first, and what became of each
+/// Show the reports of adapters, newest first, and whether each was accepted
+///
+///   bellwether cluster log demo --last 5
+///   bellwether nodepool log workers --cluster demo --last 5
+///
+/// Exit codes: 0 done; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct LogArgs {
-    /// Which, by name or id.
+    /// The resource, by name or ID.
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
-    /// How many.
+    /// The number of reports to show, from 1 to 1000.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) last: u16,
 
-    /// How to print.
+    /// The output format.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 }

@@ -1,4 +1,4 @@
-//! Finds the fleet API, and finds resources in it by the names that people use.
+//! Connects to the fleet API, and finds resources by name or ID.
 
 use std::path::Path;
 
@@ -11,15 +11,15 @@ use serde::de::DeserializeOwned;
 use super::arguments::ConnectionArgs;
 use crate::endpoints::Addresses;
 
-/// Where `bellwether up` says what it has bound.
+/// The file in which `bellwether up` publishes its addresses.
 const ENDPOINTS: &str = ".bellwether/endpoints.json";
-/// As many as one page has.
-const PAGE: usize = 100;
+/// The number of items of a page.
+const PAGE_SIZE: usize = 100;
 
 pub(super) fn connect(arguments: &ConnectionArgs) -> anyhow::Result<Client> {
     let address = match &arguments.api {
         Some(address) => address.clone(),
-        None => published(Path::new(ENDPOINTS))?,
+        None => read_endpoints(Path::new(ENDPOINTS))?,
     };
     let mut client = Client::new(&address, arguments.certificate_authority.as_deref())?;
     if let Some(file) = &arguments.token_file {
@@ -39,30 +39,30 @@ pub(super) fn connect(arguments: &ConnectionArgs) -> anyhow::Result<Client> {
     Ok(client)
 }
 
-fn published(path: &Path) -> anyhow::Result<String> {
-    let hint =
-        "no fleet API is known: name one by --api or BELLWETHER_API, or run this where `bellwether up` runs";
+fn read_endpoints(path: &Path) -> anyhow::Result<String> {
+    let hint = "no fleet API is known: name one with --api or BELLWETHER_API, or run this where `bellwether up` was started";
     let text = std::fs::read(path).context(hint)?;
-    let addresses: Addresses =
-        serde_json::from_slice(&text).with_context(|| format!("{} makes no sense", path.display()))?;
-    addresses.http.context("the server that runs here does not serve the fleet API")
+    let addresses: Addresses = serde_json::from_slice(&text).with_context(|| {
+        format!("{} is not valid; restart `bellwether up` to write it again", path.display())
+    })?;
+    addresses.http.context("the server of this directory does not serve the fleet API; start `bellwether up` or name one with --api")
 }
 
-/// A kind, as the command line knows it.
+/// The names of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Noun {
-    /// On the wire.
+    /// In JSON, such as `NodePool`.
     pub(super) kind: &'static str,
-    /// In paths.
+    /// In paths, such as `nodepools`.
     pub(super) plural: &'static str,
-    /// For people.
+    /// In commands and messages, such as `nodepool`.
     pub(super) word: &'static str,
 }
 
 pub(super) const CLUSTER: Noun = Noun { kind: "Cluster", plural: "clusters", word: "cluster" };
 pub(super) const NODE_POOL: Noun = Noun { kind: "NodePool", plural: "nodepools", word: "nodepool" };
 
-/// Resources of one kind, perhaps those of one owner.
+/// The resources of a kind, or those of one owner.
 pub(super) struct Collection {
     pub(super) client: Client,
     pub(super) noun: Noun,
@@ -70,7 +70,7 @@ pub(super) struct Collection {
 }
 
 impl Collection {
-    /// Its path below the base.
+    /// The path of the collection, below the base path.
     pub(super) fn path(&self) -> String {
         match &self.owner {
             None => format!("/{}", self.noun.plural),
@@ -78,14 +78,14 @@ impl Collection {
         }
     }
 
-    /// All that match, page by page.
+    /// All resources that match, read page by page.
     pub(super) async fn all(&self, search: Option<&str>, order: &str) -> Result<Vec<Resource>, ClientError> {
         let search = search.map(|search| format!("&search={}", encode(search))).unwrap_or_default();
         let query = format!("{}?order={}{search}", self.path(), encode(order));
         pages(&self.client, &query, usize::MAX).await
     }
 
-    /// The one of a name or an id. Of several by one name that which is not being deleted, or else the newest.
+    /// Finds a resource by name or ID. Of several with the name, it is the one that is not being deleted, or else the newest.
     pub(super) async fn find(&self, name: &str) -> anyhow::Result<Resource> {
         if let Ok(id) = name.parse::<Id>() {
             return Ok(self.client.call(Method::GET, &format!("{}/{id}", self.path()), None).await?);
@@ -95,22 +95,19 @@ impl Collection {
         let active = found.iter().filter(|resource| !resource.is_deleting()).count();
         if active > 1 {
             anyhow::bail!(
-                "{active} {}s are called {name}; say which by --cluster, or by id: `bellwether {} get -o wide` shows ids",
+                "{active} {}s are named {name}; select one with --cluster or by ID: `bellwether {} get -o wide` shows IDs",
                 self.noun.word,
                 self.noun.word
             );
         }
         found.sort_by_key(Resource::is_deleting);
         found.into_iter().next().with_context(|| {
-            format!(
-                "there is no {} {name}; `bellwether {} get` shows those there are",
-                self.noun.word, self.noun.word
-            )
+            format!("there is no {} {name}; `bellwether {} get` lists all", self.noun.word, self.noun.word)
         })
     }
 }
 
-/// The items of a list, page by page, up to so many.
+/// Reads the items of a list page by page, up to `most`.
 pub(super) async fn pages<T: DeserializeOwned>(
     client: &Client,
     query: &str,
@@ -120,8 +117,8 @@ pub(super) async fn pages<T: DeserializeOwned>(
     let joint = if query.contains('?') { '&' } else { '?' };
     for page in 1.. {
         let list: ListOf<T> =
-            client.call(Method::GET, &format!("{query}{joint}page={page}&size={PAGE}"), None).await?;
-        let last = list.items.len() < PAGE;
+            client.call(Method::GET, &format!("{query}{joint}page={page}&size={PAGE_SIZE}"), None).await?;
+        let last = list.items.len() < PAGE_SIZE;
         all.extend(list.items);
         if last || all.len() >= most {
             break;
@@ -131,7 +128,7 @@ pub(super) async fn pages<T: DeserializeOwned>(
     Ok(all)
 }
 
-/// A value of a query.
+/// Percent-encodes a value of a query string.
 pub(super) fn encode(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

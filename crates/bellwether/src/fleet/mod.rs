@@ -1,4 +1,5 @@
-//! `bellwether cluster` and `bellwether nodepool`: the fleet API for people and for scripts.
+//! `bellwether cluster` and `bellwether nodepool`: commands on the fleet API. Arguments are in `arguments`, formatting is in
+//! `show`.
 
 pub(crate) mod arguments;
 mod connection;
@@ -23,15 +24,15 @@ use self::arguments::{
 };
 use self::connection::{CLUSTER, Collection, NODE_POOL, Noun, connect, pages};
 use self::show::{Owners, Width};
-use crate::outcome::NotDone;
-use crate::output::{Format, forgive_broken_pipe, print, yaml};
+use crate::outcome::Unfinished;
+use crate::output::{Format, ignore_broken_pipe, print, yaml};
 
-/// How many reports a description shows.
+/// How many reports `describe` shows.
 const LAST_REPORTS: usize = 5;
-/// How the API says that a name is taken.
-const EXISTS: &str = "HYPERFLEET-CNF-001";
-/// How often it is looked whether something is gone.
-const LOOK: Duration = Duration::from_millis(500);
+/// The error code of the API for a name that already exists.
+const ALREADY_EXISTS: &str = "HYPERFLEET-CNF-001";
+/// How often `delete --wait` checks whether the resource is removed.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn run_cluster(arguments: ClusterArgs) -> anyhow::Result<()> {
     run(CLUSTER, None, &arguments.connection, arguments.action)
@@ -60,26 +61,31 @@ fn run(noun: Noun, cluster: Option<&str>, api: &ConnectionArgs, action: Action) 
             Action::Delete(arguments) => collection.delete(&arguments).await,
             Action::Statuses(arguments) => {
                 let statuses: Vec<AdapterStatus> =
-                    collection.below(&arguments.name, "/statuses", usize::MAX).await?;
+                    collection.list_of(&arguments.name, "/statuses", usize::MAX).await?;
                 if arguments.output.is_for_people() && statuses.is_empty() {
                     eprintln!("No adapter has reported.");
                     return Ok(());
                 }
-                let lines = || show::statuses(&statuses, Timestamp::now());
+                let lines = || show::format_statuses(&statuses, Timestamp::now());
                 print_list(&statuses, arguments.output, lines, |status| status.adapter.clone())
             }
             Action::Log(arguments) => {
                 let entries: Vec<LogEntry> =
-                    collection.below(&arguments.name, "/statuses/log", arguments.last.into()).await?;
+                    collection.list_of(&arguments.name, "/statuses/log", arguments.last.into()).await?;
                 if arguments.output.is_for_people() && entries.is_empty() {
-                    eprintln!("No report has come in.");
+                    eprintln!("No adapter has reported.");
                     return Ok(());
                 }
-                print_list(&entries, arguments.output, || show::log(&entries), |entry| entry.adapter.clone())
+                print_list(
+                    &entries,
+                    arguments.output,
+                    || show::format_log(&entries),
+                    |entry| entry.adapter.clone(),
+                )
             }
         }
     });
-    forgive_broken_pipe(done)
+    ignore_broken_pipe(done)
 }
 
 impl Collection {
@@ -102,7 +108,7 @@ impl Collection {
             return Ok(());
         }
         let owners = self.owners(&items).await?;
-        let lines = || show::resources(&items, &owners, width(arguments.output), Timestamp::now());
+        let lines = || show::format_resources(&items, &owners, width(arguments.output), Timestamp::now());
         print_list(&items, arguments.output, lines, |item| self.name_of(item))
     }
 
@@ -114,7 +120,7 @@ impl Collection {
             Format::Table | Format::Wide => {
                 let items = std::slice::from_ref(item);
                 let owners = self.owners(items).await?;
-                show::resources(items, &owners, width(format), Timestamp::now()).join("\n")
+                show::format_resources(items, &owners, width(format), Timestamp::now()).join("\n")
             }
         };
         Ok(print(&line)?)
@@ -124,7 +130,7 @@ impl Collection {
         format!("{}/{}", self.noun.word, item.name)
     }
 
-    /// The names of the clusters that these belong to.
+    /// Reads the names of the clusters that own these resources.
     async fn owners(&self, items: &[Resource]) -> Result<Owners, ClientError> {
         let wanted: BTreeSet<Id> = items.iter().filter_map(Resource::owner).collect();
         let clusters = Collection { client: self.client.clone(), noun: CLUSTER, owner: None };
@@ -145,50 +151,55 @@ impl Collection {
         let log: Vec<LogEntry> = pages(&self.client, &format!("{path}/statuses/log"), LAST_REPORTS).await?;
         let owners = self.owners(std::slice::from_ref(&item)).await?;
         let owner = item.owner().and_then(|owner| owners.get(&owner)).map(String::as_str);
-        let lines = show::describe(self.noun, &item, owner, &statuses, &log, Timestamp::now());
+        let lines = show::format_details(self.noun, &item, owner, &statuses, &log, Timestamp::now());
         Ok(print(&lines.join("\n"))?)
     }
 
     async fn create(&self, arguments: &CreateArgs) -> anyhow::Result<()> {
         if self.noun.kind == NODE_POOL.kind && self.owner.is_none() {
-            anyhow::bail!("a node pool belongs to a cluster: say which by --cluster NAME");
+            anyhow::bail!("a node pool belongs to a cluster: name it with --cluster NAME");
         }
         if let Some(label) = arguments.labels.iter().find(|label| !label.contains('=')) {
             anyhow::bail!("--label {label:?} is not KEY=VALUE");
         }
-        let labels = labels(BTreeMap::new(), &arguments.labels)?;
-        let spec = spec(&arguments.spec)?.unwrap_or_default();
+        let labels = change_labels(BTreeMap::new(), &arguments.labels)?;
+        let spec = read_spec(&arguments.spec)?.unwrap_or_default();
         let name = &arguments.name;
         let body = json!({"kind": self.noun.kind, "name": name, "spec": spec, "labels": labels});
-        let made = self.client.call(Method::POST, &self.path(), Some(&body)).await;
-        if let Err(ClientError::Refused { code, .. }) = &made
-            && code == EXISTS
+        let created = self.client.call(Method::POST, &self.path(), Some(&body)).await;
+        if let Err(ClientError::Refused { code, .. }) = &created
+            && code == ALREADY_EXISTS
         {
             let word = self.noun.word;
-            anyhow::bail!("there already is a {word} {name}; `bellwether {word} update {name}` changes it");
+            anyhow::bail!(
+                "the {word} {name} already exists; change it with `bellwether {word} update {name}`"
+            );
         }
-        self.print_done(&made?, "created", arguments.output).await
+        self.print_result(&created?, "created", arguments.output).await
     }
 
     async fn update(&self, arguments: &UpdateArgs) -> anyhow::Result<()> {
         let current = self.find(&arguments.name).await?;
         let mut body = Map::new();
-        if let Some(spec) = spec(&arguments.spec)? {
+        if let Some(spec) = read_spec(&arguments.spec)? {
             body.insert("spec".to_owned(), Value::Object(spec));
         }
         if !arguments.labels.is_empty() {
-            body.insert("labels".to_owned(), json!(labels(current.labels.clone(), &arguments.labels)?));
+            body.insert(
+                "labels".to_owned(),
+                json!(change_labels(current.labels.clone(), &arguments.labels)?),
+            );
         }
         if body.is_empty() {
-            anyhow::bail!("nothing to change: give --spec, --spec-file or --label");
+            anyhow::bail!("nothing to change: use --spec, --spec-file or --label");
         }
         let path = format!("/{}/{}", self.noun.plural, current.id);
         let updated: Resource = self.client.call(Method::PATCH, &path, Some(&Value::Object(body))).await?;
         let verb = if updated.generation == current.generation { "unchanged" } else { "updated" };
-        self.print_done(&updated, verb, arguments.output).await
+        self.print_result(&updated, verb, arguments.output).await
     }
 
-    async fn print_done(&self, item: &Resource, verb: &str, format: Format) -> anyhow::Result<()> {
+    async fn print_result(&self, item: &Resource, verb: &str, format: Format) -> anyhow::Result<()> {
         match format {
             Format::Name => {
                 Ok(print(&format!("{} {verb} (generation {})", self.name_of(item), item.generation))?)
@@ -205,35 +216,35 @@ impl Collection {
             let body = json!({"reason": reason});
             let forced =
                 self.client.call_raw(Method::POST, &format!("{path}/force-delete"), Some(&body)).await;
-            // Nobody had to clean up after it, so it is gone already.
-            let gone =
+            // 404: no adapter had to clean up, so the resource was removed at once.
+            let removed =
                 forced.as_ref().err().and_then(ClientError::status).is_some_and(|it| it.as_u16() == 404);
-            if !gone {
+            if !removed {
                 forced?;
             }
-            return Ok(print(&format!("{} removed by force", self.name_of(&item)))?);
+            return Ok(print(&format!("{} force-deleted", self.name_of(&item)))?);
         }
         let begun = std::time::Instant::now();
-        while !self.is_gone(&path).await? {
+        while !self.is_removed(&path).await? {
             if !arguments.wait {
                 return Ok(print(&format!("{} is being deleted", self.name_of(&item)))?);
             }
             if begun.elapsed() > arguments.timeout {
-                let words = format!(
-                    "{} is not gone after {:?}; `bellwether {} describe {}` says which adapters have not cleaned up",
+                let message = format!(
+                    "{} was not removed within {:?}; `bellwether {} describe {}` shows which adapters have not cleaned up",
                     self.name_of(&item),
                     arguments.timeout,
                     self.noun.word,
                     item.id
                 );
-                return Err(NotDone::Late(words).into());
+                return Err(Unfinished::TimedOut(message).into());
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(print(&format!("{} deleted", self.name_of(&item)))?)
     }
 
-    async fn is_gone(&self, path: &str) -> Result<bool, ClientError> {
+    async fn is_removed(&self, path: &str) -> Result<bool, ClientError> {
         match self.client.call_raw(Method::GET, path, None).await {
             Ok(_) => Ok(false),
             Err(error) if error.status().is_some_and(|status| status.as_u16() == 404) => Ok(true),
@@ -241,15 +252,15 @@ impl Collection {
         }
     }
 
-    /// A list that belongs to one of these.
-    async fn below<T: serde::de::DeserializeOwned>(
+    /// Reads a list of a resource, such as its statuses.
+    async fn list_of<T: serde::de::DeserializeOwned>(
         &self,
         name: &str,
-        what: &str,
+        subpath: &str,
         most: usize,
     ) -> anyhow::Result<Vec<T>> {
         let item = self.find(name).await?;
-        Ok(pages(&self.client, &format!("/{}/{}{what}", self.noun.plural, item.id), most).await?)
+        Ok(pages(&self.client, &format!("/{}/{}{subpath}", self.noun.plural, item.id), most).await?)
     }
 }
 
@@ -272,25 +283,27 @@ fn print_list<T: Serialize>(
     if text.is_empty() { Ok(()) } else { Ok(print(&text)?) }
 }
 
-/// The spec that was given, if one was.
-fn spec(arguments: &SpecArgs) -> anyhow::Result<Option<Map<String, Value>>> {
-    let (text, from) = match (&arguments.spec, &arguments.spec_file) {
+/// Reads the spec from the arguments, if they have one.
+fn read_spec(arguments: &SpecArgs) -> anyhow::Result<Option<Map<String, Value>>> {
+    let (text, source) = match (&arguments.spec, &arguments.spec_file) {
         (Some(text), _) => (text.clone(), "--spec".to_owned()),
-        (None, Some(path)) => (read(path)?, path.display().to_string()),
+        (None, Some(path)) => (read_text(path)?, path.display().to_string()),
         (None, None) => return Ok(None),
     };
-    let read: Result<Value, _> = serde_saphyr::from_str(&text);
-    let value = read.map_err(|error| {
-        let words = error.without_snippet().to_string();
-        anyhow::anyhow!("{from} is neither JSON nor YAML: {}", words.lines().next().unwrap_or_default())
+    let parsed: Result<Value, _> = serde_saphyr::from_str(&text);
+    let value = parsed.map_err(|error| {
+        let message = error.without_snippet().to_string();
+        anyhow::anyhow!("{source} is neither JSON nor YAML: {}", message.lines().next().unwrap_or_default())
     })?;
     match value {
         Value::Object(spec) => Ok(Some(spec)),
-        _ => anyhow::bail!("{from} is not an object: a spec is one, such as {{\"region\": \"eu-west-1\"}}"),
+        _ => anyhow::bail!(
+            "{source} is not an object; a spec is an object, such as {{\"region\": \"eu-west-1\"}}"
+        ),
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<String> {
+fn read_text(path: &Path) -> anyhow::Result<String> {
     if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
@@ -299,8 +312,8 @@ fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Labels with changes: `KEY=VALUE` sets one, `KEY-` removes one.
-fn labels(
+/// Changes labels: `KEY=VALUE` sets a label, `KEY-` removes one.
+fn change_labels(
     mut labels: BTreeMap<String, String>,
     changes: &[String],
 ) -> anyhow::Result<BTreeMap<String, String>> {

@@ -1,4 +1,4 @@
-//! Resources, statuses and logs as text. Pure.
+//! Formats resources, adapter statuses and reports as text. It is pure.
 
 use std::collections::HashMap;
 
@@ -11,39 +11,44 @@ use jiff::Timestamp;
 use super::connection::Noun;
 use crate::output::{since, table};
 
-const HEADER: [&str; 5] = ["NAME", "READY", "AVAILABLE", "GENERATION", "AGE"];
-const OF_A_CLUSTER: [&str; 6] = ["CLUSTER", "NAME", "READY", "AVAILABLE", "GENERATION", "AGE"];
-const WIDE: [&str; 9] =
+const CLUSTER_HEADER: [&str; 5] = ["NAME", "READY", "AVAILABLE", "GENERATION", "AGE"];
+const NODE_POOL_HEADER: [&str; 6] = ["CLUSTER", "NAME", "READY", "AVAILABLE", "GENERATION", "AGE"];
+const WIDE_HEADER: [&str; 9] =
     ["CLUSTER", "NAME", "READY", "AVAILABLE", "GENERATION", "AGE", "ID", "LABELS", "MESSAGE"];
 
-/// The names of owners.
+/// The names of owners by ID.
 pub(super) type Owners = HashMap<Id, String>;
 
-/// How much a table shows.
+/// Whether a table has the columns of `-o wide`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     Narrow,
     Wide,
 }
 
-/// A table of resources. That of children has a column for whom they belong to.
-pub(super) fn resources(items: &[Resource], owners: &Owners, width: Width, now: Timestamp) -> Vec<String> {
+/// Formats a table of resources. A table of node pools has a column with their cluster.
+pub(super) fn format_resources(
+    items: &[Resource],
+    owners: &Owners,
+    width: Width,
+    now: Timestamp,
+) -> Vec<String> {
     let children = items.iter().any(|item| item.owner_references.is_some());
     let rows = items.iter().map(|item| cells(item, owners, now));
     match (width, children) {
-        (Width::Wide, true) => table(WIDE, rows),
+        (Width::Wide, true) => table(WIDE_HEADER, rows),
         (Width::Wide, false) => {
-            let [_, header @ ..] = WIDE;
+            let [_, header @ ..] = WIDE_HEADER;
             table(header, rows.map(|[_, cells @ ..]| cells))
         }
         (Width::Narrow, true) => table(
-            OF_A_CLUSTER,
+            NODE_POOL_HEADER,
             rows.map(|[cluster, name, ready, available, generation, age, ..]| {
                 [cluster, name, ready, available, generation, age]
             }),
         ),
         (Width::Narrow, false) => table(
-            HEADER,
+            CLUSTER_HEADER,
             rows.map(|[_, name, ready, available, generation, age, ..]| {
                 [name, ready, available, generation, age]
             }),
@@ -51,23 +56,24 @@ pub(super) fn resources(items: &[Resource], owners: &Owners, width: Width, now: 
     }
 }
 
-/// How wide the columns are of a table that is printed line by line: nobody knows what comes. The last one may be longer.
-const EVENT: usize = 8;
-const WIDTHS: [usize; 9] = [24, 32, 16, 10, 10, 5, 36, 24, 0];
+/// The widths of the columns of `get --watch`, which cannot be computed because later rows are unknown. The last column has no
+/// limit.
+const EVENT_WIDTH: usize = 8;
+const COLUMN_WIDTHS: [usize; 9] = [24, 32, 16, 10, 10, 5, 36, 24, 0];
 
-/// One change below a header.
-pub(super) fn watched(event: &WatchEvent, owners: &Owners, width: Width, now: Timestamp) -> [String; 2] {
+/// Formats a watch event, as a header line and a row.
+pub(super) fn format_event(event: &WatchEvent, owners: &Owners, width: Width, now: Timestamp) -> [String; 2] {
     let cells = cells(&event.resource, owners, now);
     let shown = if width == Width::Wide { cells.len() } else { cells.len() - 3 };
     let skipped = usize::from(event.resource.owner_references.is_none());
     let line = |first: &str, cells: &mut dyn Iterator<Item = &str>| {
-        let mut line = format!("{first:EVENT$}");
-        for (cell, wide) in cells.zip(WIDTHS).take(shown).skip(skipped) {
+        let mut line = format!("{first:EVENT_WIDTH$}");
+        for (cell, wide) in cells.zip(COLUMN_WIDTHS).take(shown).skip(skipped) {
             line.push_str(&format!("  {cell:wide$}"));
         }
         line.trim_end().to_owned()
     };
-    let header = line("EVENT", &mut WIDE.iter().copied());
+    let header = line("EVENT", &mut WIDE_HEADER.iter().copied());
     [header, line(&event.event, &mut cells.iter().map(String::as_str))]
 }
 
@@ -78,8 +84,8 @@ fn cells(item: &Resource, owners: &Owners, now: Timestamp) -> [String; 9] {
     [
         owner.unwrap_or_default(),
         item.name.clone(),
-        readiness(item),
-        availability(item),
+        format_ready(item),
+        format_available(item),
         item.generation.to_string(),
         since(item.created_time, now),
         item.id.to_string(),
@@ -92,14 +98,14 @@ fn find(item: &Resource, is: impl Fn(&str) -> bool) -> Option<&ResourceCondition
     item.status.conditions.iter().find(|condition| is(&condition.type_))
 }
 
-/// Whether it is ready, and that it is on its way out.
-fn readiness(item: &Resource) -> String {
+/// The cell READY; it also shows that the resource is being deleted.
+fn format_ready(item: &Resource) -> String {
     let ready = find(item, is_current).map_or("-", |ready| ready.status.as_str());
     if item.is_deleting() { format!("{ready} (deleting)") } else { ready.to_owned() }
 }
 
-/// Whether the last known good generation still is, and which that is where it is not the one asked for.
-fn availability(item: &Resource) -> String {
+/// The cell AVAILABLE; it has the last known good generation if that is not the current one, such as `True@1`.
+fn format_available(item: &Resource) -> String {
     match find(item, is_last_known) {
         None => "-".to_owned(),
         Some(known) if known.status == Status::True && known.observed_generation != item.generation => {
@@ -113,9 +119,9 @@ fn or_dash(text: String) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
-/// What adapters said: a line for each.
-pub(super) fn statuses(items: &[AdapterStatus], now: Timestamp) -> Vec<String> {
-    let says = |item: &AdapterStatus, type_: &str| {
+/// Formats a table of adapter statuses.
+pub(super) fn format_statuses(items: &[AdapterStatus], now: Timestamp) -> Vec<String> {
+    let status_of = |item: &AdapterStatus, type_: &str| {
         let found = item.conditions.iter().find(|condition| condition.type_ == type_);
         found.map_or("-", |condition| condition.status.as_str()).to_owned()
     };
@@ -124,9 +130,9 @@ pub(super) fn statuses(items: &[AdapterStatus], now: Timestamp) -> Vec<String> {
         [
             item.adapter.clone(),
             item.observed_generation.to_string(),
-            says(item, "Available"),
-            says(item, "Applied"),
-            says(item, "Health"),
+            status_of(item, "Available"),
+            status_of(item, "Applied"),
+            status_of(item, "Health"),
             since(item.last_updated_time, now),
             since(item.last_report_time, now),
             or_dash(available.and_then(|it| it.message.clone().or(it.reason.clone())).unwrap_or_default()),
@@ -135,8 +141,8 @@ pub(super) fn statuses(items: &[AdapterStatus], now: Timestamp) -> Vec<String> {
     table(["ADAPTER", "GENERATION", "AVAILABLE", "APPLIED", "HEALTH", "ACCEPTED", "HEARD", "MESSAGE"], rows)
 }
 
-/// Reports and what became of them.
-pub(super) fn log(entries: &[LogEntry]) -> Vec<String> {
+/// Formats a table of reports with their verdicts.
+pub(super) fn format_log(entries: &[LogEntry]) -> Vec<String> {
     let rows = entries.iter().map(|entry| {
         let conditions: Vec<String> =
             entry.conditions.iter().map(|it| format!("{}={}", it.type_, it.status.as_str())).collect();
@@ -152,8 +158,8 @@ pub(super) fn log(entries: &[LogEntry]) -> Vec<String> {
     table(["RECEIVED", "ADAPTER", "GENERATION", "VERDICT", "CONDITIONS", "WHY"], rows)
 }
 
-/// All that is known of one.
-pub(super) fn describe(
+/// Formats all details of a resource.
+pub(super) fn format_details(
     noun: Noun,
     item: &Resource,
     owner: Option<&str>,
@@ -185,15 +191,15 @@ pub(super) fn describe(
     let spec = serde_json::to_string_pretty(&item.spec).unwrap_or_default();
     lines.extend(spec.lines().map(|line| format!("  {line}")));
     lines.push("Conditions:".to_owned());
-    lines.extend(indented(conditions(&item.status.conditions, now), "  none: no adapter is required"));
+    lines.extend(indented(format_conditions(&item.status.conditions, now), "  none: no adapter is required"));
     lines.push("Adapters:".to_owned());
-    lines.extend(indented(statuses(adapters, now), "  none has reported"));
+    lines.extend(indented(format_statuses(adapters, now), "  no adapter has reported"));
     lines.push("Last reports:".to_owned());
-    lines.extend(indented(log(entries), "  none"));
+    lines.extend(indented(format_log(entries), "  none"));
     lines
 }
 
-fn conditions(conditions: &[ResourceCondition], now: Timestamp) -> Vec<String> {
+fn format_conditions(conditions: &[ResourceCondition], now: Timestamp) -> Vec<String> {
     let rows = conditions.iter().map(|condition| {
         [
             condition.type_.clone(),
@@ -207,10 +213,10 @@ fn conditions(conditions: &[ResourceCondition], now: Timestamp) -> Vec<String> {
     table(["TYPE", "STATUS", "GENERATION", "SINCE", "REASON", "MESSAGE"], rows)
 }
 
-/// The lines of a table that has rows, or else a word.
-fn indented(lines: Vec<String>, otherwise: &str) -> Vec<String> {
+/// Indents the lines of a table, or returns `empty` if it has no rows.
+fn indented(lines: Vec<String>, empty: &str) -> Vec<String> {
     match lines.len() {
-        0 | 1 => vec![otherwise.to_owned()],
+        0 | 1 => vec![empty.to_owned()],
         _ => lines.into_iter().map(|line| format!("  {line}")).collect(),
     }
 }

@@ -1,5 +1,5 @@
-//! `get --watch`: what there is, and then a line for every change. When the server goes away it is tried again, from where
-//! it was; only who was away for so long that removals were forgotten begins anew.
+//! `get --watch`: prints all resources, and then a line for every change. After a lost connection the watch resumes at the last
+//! revision. If the server no longer has that revision (410), it starts again with all resources.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use super::show::{self, Owners, Width};
 use crate::output::{Format, print, yaml};
 use crate::signals::StopSignals;
 
-/// How long to wait before a server that went away is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
+/// How long to wait before the watch is started again.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(collection: &Collection, format: Format) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
@@ -25,51 +25,51 @@ pub(super) async fn run(collection: &Collection, format: Format) -> anyhow::Resu
 }
 
 async fn follow(collection: &Collection, format: Format) -> anyhow::Result<()> {
-    let mut heard: Revision = 0;
-    let mut lines = Lines { format, owners: Owners::new(), begun: false };
+    let mut last_revision: Revision = 0;
+    let mut printer = Printer { format, owners: Owners::new(), printed_header: false };
     let mut first = true;
-    let mut complained = false;
+    let mut reported = false;
     loop {
-        let trouble = match collection.client.watch(&collection.path(), heard).await {
+        let error = match collection.client.watch(&collection.path(), last_revision).await {
             Ok(events) => {
-                (first, complained) = (false, false);
-                lines.tell(collection, events, &mut heard).await?
+                (first, reported) = (false, false);
+                printer.print_events(collection, events, &mut last_revision).await?
             }
             Err(error) if first => return Err(error.into()),
             Err(error) => Some(error),
         };
-        match trouble {
-            // What happened meanwhile has been forgotten: from the beginning.
-            Some(error) if error.status().is_some_and(|status| status.as_u16() == 410) => heard = 0,
+        match error {
+            Some(error) if error.status().is_some_and(|status| status.as_u16() == 410) => last_revision = 0,
             Some(error) if error.status().is_some_and(|status| status.is_client_error()) => {
                 return Err(error.into());
             }
-            trouble => {
-                if !complained {
-                    let words =
-                        trouble.map_or("the server ended the watch".to_owned(), |error| error.to_string());
-                    eprintln!("{words}; trying again");
-                    complained = true;
+            error => {
+                if !reported {
+                    let message =
+                        error.map_or("the server ended the watch".to_owned(), |error| error.to_string());
+                    eprintln!("{message}; trying again");
+                    reported = true;
                 }
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             }
         }
     }
 }
 
-struct Lines {
+/// Prints watch events.
+struct Printer {
     format: Format,
     owners: Owners,
-    begun: bool,
+    printed_header: bool,
 }
 
-impl Lines {
-    /// Tells of changes until the watch ends; why it did.
-    async fn tell(
+impl Printer {
+    /// Prints events until the watch ends, and returns the error that ended it.
+    async fn print_events(
         &mut self,
         collection: &Collection,
         events: impl Stream<Item = Result<WatchEvent, ClientError>>,
-        heard: &mut Revision,
+        last_revision: &mut Revision,
     ) -> anyhow::Result<Option<ClientError>> {
         let mut events = Box::pin(events);
         while let Some(event) = events.next().await {
@@ -81,13 +81,13 @@ impl Lines {
                 let more = collection.owners(std::slice::from_ref(&event.resource)).await;
                 self.owners.extend(more.unwrap_or_default());
             }
-            self.line(collection, &event)?;
-            *heard = event.revision;
+            self.print_event(collection, &event)?;
+            *last_revision = event.revision;
         }
         Ok(None)
     }
 
-    fn line(&mut self, collection: &Collection, event: &WatchEvent) -> anyhow::Result<()> {
+    fn print_event(&mut self, collection: &Collection, event: &WatchEvent) -> anyhow::Result<()> {
         let item = &event.resource;
         match self.format {
             Format::Json => {
@@ -99,10 +99,10 @@ impl Lines {
             Format::Name => print(&format!("{} {}", event.event, collection.name_of(item)))?,
             Format::Table | Format::Wide => {
                 let width = if self.format == Format::Wide { Width::Wide } else { Width::Narrow };
-                let lines = show::watched(event, &self.owners, width, Timestamp::now());
-                let from = usize::from(self.begun);
-                lines.iter().skip(from).try_for_each(|line| print(line))?;
-                self.begun = true;
+                let lines = show::format_event(event, &self.owners, width, Timestamp::now());
+                let skipped = usize::from(self.printed_header);
+                lines.iter().skip(skipped).try_for_each(|line| print(line))?;
+                self.printed_header = true;
             }
         }
         Ok(())

@@ -26,7 +26,7 @@ pub(crate) enum Action {
 ///   bellwether heartbeat send -n reference-addon --every 5s --condition 'Healthy=True:ComponentsUp:All components are up.'
 ///   bellwether heartbeat send -n reference-addon --condition 'Healthy=False:ComponentDown:Component X is down!'
 ///
-/// Exit codes: 0 sent, or stopped by a signal; 1 error; 2 invalid usage.
+/// Exit codes: 0 sent, or stopped by a signal; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct SendArgs {
@@ -44,8 +44,8 @@ pub(crate) struct SendArgs {
     #[arg(long = "condition", value_name = "TYPE=STATUS:REASON:MESSAGE", value_parser = parse_condition)]
     pub(crate) conditions: Vec<Desired>,
 
-    /// Repeat the heartbeat with this period, such as 10s or 1m30s. Without a DURATION: the period of the instance, also
-    /// when it changes.
+    /// Repeat the heartbeat with this period, such as 10s or 1m30s. Without a DURATION, the command uses the
+    /// period of the AddonInstance and follows its changes.
     #[arg(long, value_name = "DURATION", num_args = 0..=1, value_parser = parse_period)]
     pub(crate) every: Option<Option<Duration>>,
 
@@ -76,7 +76,7 @@ pub(crate) enum LineFormat {
 /// (heartbeats stopped, and no checker has reported it yet), Unknown (the add-on reports Healthy=Unknown), or Never (no
 /// heartbeat so far).
 ///
-/// Exit codes: 0 done, or stopped by a signal; 1 error; 2 invalid usage.
+/// Exit codes: 0 done, or stopped by a signal; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct WatchArgs {

@@ -9,7 +9,7 @@ mod table;
 mod watch;
 
 use self::arguments::Action;
-use crate::output::forgive_broken_pipe;
+use crate::output::ignore_broken_pipe;
 
 pub(crate) fn run(action: Action) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -17,5 +17,5 @@ pub(crate) fn run(action: Action) -> anyhow::Result<()> {
         Action::Send(arguments) => runtime.block_on(send::run(arguments)),
         Action::Watch(arguments) => runtime.block_on(watch::run(&arguments)),
     };
-    forgive_broken_pipe(done)
+    ignore_broken_pipe(done)
 }

@@ -1,8 +1,9 @@
-//! `bellwether up` and `bellwether run apiserver`: bind, open, serve, say so, and stop cleanly.
+//! `bellwether up` and `bellwether run apiserver`: binds the addresses, opens the store, starts all parts, and stops them
+//! cleanly. What the parts do is in other crates.
 
 mod join;
 mod objects;
-mod rights;
+mod rbac;
 
 use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
@@ -34,27 +35,27 @@ use crate::cli::{ApiserverArgs, UpArgs};
 use crate::controllers::{Controller, EVERYWHERE, FOR_THE_HUB, HeartbeatArgs, ON_THE_HUB, Selection};
 use crate::crds;
 use crate::endpoints::{Addresses, Endpoints};
-use crate::fleet_api::{Database, serve_until_end};
+use crate::fleet_api::{Database, serve_until_shutdown};
 use crate::kubeconfig;
 use crate::signals::StopSignals;
 use crate::target::Target;
 
 /// How long a clean stop may take.
-const STOP: Duration = Duration::from_secs(5);
-/// How long controllers may take to get going before the server says that it is up.
-const SETTLE: Duration = Duration::from_secs(2);
-/// By whom the clusters of the demo are registered.
-const REGISTRAR: &str = "bellwether-up@local";
-/// Who brings our definitions to the clusters, and who makes workloads ready.
-const INSTALLER: &str = "definition-installer";
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for controllers to be ready before the banner is printed.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
+/// The user that registers the demo's clusters in the fleet API.
+const REGISTERED_BY: &str = "bellwether-up@local";
+/// The identities that install the CRDs, and that simulate workloads.
+const CRD_INSTALLER: &str = "definition-installer";
 const SIMULATOR: &str = "workload-simulator";
-/// How agents are called in the records that they leave on their clusters.
+/// The agents' ID in the AppliedManifestWorks on their clusters.
 const AGENT_ID: &str = "bellwether-up";
-/// How many clusters are set up at the same time.
-const AT_ONCE: usize = 16;
+/// How many clusters are set up concurrently.
+const CONCURRENT_SETUPS: usize = 16;
 
-/// What is served, whichever command asked for it.
-struct Plan {
+/// The settings of `up` or `run apiserver`.
+struct Settings {
     data_dir: PathBuf,
     listen: SocketAddr,
     http: Option<SocketAddr>,
@@ -64,26 +65,27 @@ struct Plan {
     fleet: Option<Config>,
 }
 
-/// Which controllers run, and how they judge.
+/// The controllers to run, and their settings.
 struct Controllers {
-    chosen: Selection,
+    selection: Selection,
     heartbeats: HeartbeatArgs,
 }
 
-/// How workloads are simulated on every cluster.
+/// The settings of the workload simulators.
 struct Simulation {
     delay: Duration,
 }
 
 impl Simulation {
-    /// One task for each cluster. They end when the set is dropped.
+    /// Starts a task for each cluster. The tasks end when the returned set is dropped.
     fn start(&self, server: &ApiServer, clusters: &[String]) -> JoinSet<()> {
         let identity = Identity::controller(SIMULATOR);
         let names = std::iter::once(HUB).chain(clusters.iter().map(String::as_str));
         names
             .map(|name| {
                 let client = server.client(name, identity.clone());
-                Simulator::new(client, self.delay, Arc::new(SystemClock)).run()
+                let context = Context { cluster: name.into(), ..Context::standalone(client) };
+                Simulator::new(context, self.delay).run()
             })
             .collect()
     }
@@ -92,19 +94,19 @@ impl Simulation {
 pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
     let clusters = (1..=arguments.spokes).map(|number| format!("spoke-{number}")).collect();
     arguments.fleet.check(arguments.http, "--http", false)?;
-    start(Plan {
+    start(Settings {
         data_dir: arguments.data_dir,
         listen: arguments.listen,
         http: Some(arguments.http),
         clusters,
         simulation: (!arguments.no_demo).then_some(Simulation { delay: arguments.simulate_delay }),
-        controllers: Some(Controllers { chosen: arguments.controllers, heartbeats: arguments.heartbeats }),
+        controllers: Some(Controllers { selection: arguments.controllers, heartbeats: arguments.heartbeats }),
         fleet: Some(Config { vocabulary: arguments.fleet.vocabulary(), ..Config::default() }),
     })
 }
 
 pub(crate) fn run_apiserver(arguments: ApiserverArgs) -> anyhow::Result<()> {
-    start(Plan {
+    start(Settings {
         data_dir: arguments.data_dir,
         listen: arguments.listen,
         http: None,
@@ -115,30 +117,30 @@ pub(crate) fn run_apiserver(arguments: ApiserverArgs) -> anyhow::Result<()> {
     })
 }
 
-fn start(plan: Plan) -> anyhow::Result<()> {
+fn start(settings: Settings) -> anyhow::Result<()> {
     let begun = Instant::now();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(serve(plan, begun));
-    // Whatever still runs has been told to stop; it is not waited for.
+    let outcome = runtime.block_on(serve(settings, begun));
+    // All tasks have been asked to stop; blocking ones may still run, and are abandoned after this time.
     runtime.shutdown_timeout(Duration::from_millis(200));
     outcome
 }
 
-async fn serve(plan: Plan, begun: Instant) -> anyhow::Result<()> {
-    // Listened for from the beginning, so that no signal finds the process without an answer to it.
+async fn serve(settings: Settings, begun: Instant) -> anyhow::Result<()> {
+    // Signals are handled from the start on, so that one during the start-up also stops the process cleanly.
     let mut stop = StopSignals::listen()?;
     let running = tokio::select! {
-        running = bring_up(plan, begun) => running?,
+        running = start_all(settings, begun) => running?,
         () = stop.next() => return Ok(()),
     };
     let failure = tokio::select! {
         () = stop.next() => None,
         reason = running.server.failed() => Some(reason),
     };
-    let Running { server, serving, simulators, process, published, held: _held } = running;
-    drop((published, simulators));
+    let Running { server, serving, simulators, process, endpoints, lock: _lock } = running;
+    drop((endpoints, simulators));
     if let Some(reason) = failure {
-        anyhow::bail!("the store failed and must be restarted to be sure of its state: {reason}");
+        anyhow::bail!("the store failed: {reason}; restart the server to recover the last committed state");
     }
     eprintln!("Stopping; press Ctrl-C again to stop at once.");
     let stopped = async {
@@ -147,102 +149,109 @@ async fn serve(plan: Plan, begun: Instant) -> anyhow::Result<()> {
         let _ = serving.await;
     };
     tokio::select! {
-        _ = tokio::time::timeout(STOP, stopped) => {}
+        _ = tokio::time::timeout(STOP_TIMEOUT, stopped) => {}
         () = stop.next() => {}
     }
     Ok(())
 }
 
-/// A server that is up.
+/// The running parts.
 struct Running {
     server: ApiServer,
     serving: JoinHandle<()>,
     simulators: JoinSet<()>,
     process: Process,
-    published: Endpoints,
-    /// Lets the next server in when dropped.
-    held: File,
+    endpoints: Endpoints,
+    /// The lock of the data directory, released on drop.
+    lock: File,
 }
 
-async fn bring_up(plan: Plan, begun: Instant) -> anyhow::Result<Running> {
-    let kubernetes = bind(plan.listen, "--listen").await?;
-    let http = match plan.http {
+async fn start_all(settings: Settings, begun: Instant) -> anyhow::Result<Running> {
+    let kubernetes = bind(settings.listen, "--listen").await?;
+    let http = match settings.http {
         Some(address) => Some(bind(address, "--http").await?),
         None => None,
     };
-    create_private(&plan.data_dir)?;
-    let dir = plan.data_dir.as_path();
-    let held = hold(dir)?;
-    let pki = Pki::load_or_create(&dir.join("pki"), &[plan.listen.ip()])?;
+    create_private(&settings.data_dir)?;
+    let dir = settings.data_dir.as_path();
+    let lock = lock_data_dir(dir)?;
+    let pki = Pki::load_or_create(&dir.join("pki"), &[settings.listen.ip()])?;
     let server = ApiServer::durable(dir)
-        .clusters(plan.clusters.clone())
+        .clusters(settings.clusters.clone())
         .ca_certificate(&pki.ca)
         .certificate_authority(pki.authority())
         .signing_key(SigningKey::read(&pki.signing_key)?)
         .audit_log(dir.join("audit.log"))
         .start()
         .await?;
-    let demo = plan.simulation.is_some();
-    let url = format!("https://{}", reachable(kubernetes.local_addr()?));
-    give_rights(&plan, &server, &url, &pki).await?;
-    let simulators =
-        plan.simulation.map(|simulation| simulation.start(&server, &plan.clusters)).unwrap_or_default();
+    let demo = settings.simulation.is_some();
+    let url = format!("https://{}", reachable_address(kubernetes.local_addr()?));
+    create_permissions(&settings, &server, &url, &pki).await?;
+    let simulators = settings
+        .simulation
+        .map(|simulation| simulation.start(&server, &settings.clusters))
+        .unwrap_or_default();
     let process = Process::of(&server);
-    if let Some(controllers) = &plan.controllers {
-        provide_definitions(&server, &plan.clusters).await?;
-        join::join(&server, &plan.clusters).await?;
+    if let Some(controllers) = &settings.controllers {
+        install_crds(&server, &settings.clusters).await?;
+        join::join_spokes(&server, &settings.clusters).await?;
         if demo {
-            join::bring_samples(&server, &plan.clusters).await?;
+            join::create_samples(&server, &settings.clusters).await?;
         }
-        process.run_controllers(&server, &plan.clusters, controllers).await?;
+        process.run_controllers(&server, &settings.clusters, controllers).await?;
     }
-    kubeconfig::write(&dir.join("kubeconfig"), &url, &plan.clusters, &pki)?;
-    let master = &dir.join("pki").join("break-glass.kubeconfig");
-    kubeconfig::write_one(master, &url, "break-glass", None, &pki, &pki.master)?;
+    kubeconfig::write(&dir.join("kubeconfig"), &url, &settings.clusters, &pki)?;
+    let break_glass = &dir.join("pki").join("break-glass.kubeconfig");
+    kubeconfig::write_one(break_glass, &url, "break-glass", None, &pki, &pki.master)?;
 
-    let settings = TlsSettings::new(&pki)?;
+    let tls = TlsSettings::new(&pki)?;
     let serving = tokio::spawn({
         let server = server.clone();
-        async move { server.serve(kubernetes, settings).await }
+        async move { server.serve(kubernetes, tls).await }
     });
     let mut addresses = Addresses { kubernetes: url, http: None };
     if let Some(listener) = http {
-        addresses.http = Some(format!("http://{}", reachable(listener.local_addr()?)));
+        addresses.http = Some(format!("http://{}", reachable_address(listener.local_addr()?)));
         let mut routes = http::routes(process.health.clone(), process.metrics.clone());
-        if let Some(config) = plan.fleet {
-            let registered = if demo { plan.clusters.as_slice() } else { &[] };
+        if let Some(config) = settings.fleet {
+            let registered = if demo { settings.clusters.as_slice() } else { &[] };
             routes = routes.merge(process.run_fleet(dir, config, registered).await?);
         }
-        serve_until_end(listener, routes, &process.shutdown);
+        serve_until_shutdown(listener, routes, &process.shutdown);
     }
-    let published = Endpoints::publish(dir.join("endpoints.json"), &addresses)?;
-    greet(dir, &addresses, &plan.clusters, begun.elapsed());
-    Ok(Running { server, serving, simulators, process, published, held })
+    let endpoints = Endpoints::publish(dir.join("endpoints.json"), &addresses)?;
+    print_banner(dir, &addresses, &settings.clusters, begun.elapsed());
+    Ok(Running { server, serving, simulators, process, endpoints, lock })
 }
 
-/// Everything that `up` runs gets its own rights, and every spoke's agent a credential for the hub.
-async fn give_rights(plan: &Plan, server: &ApiServer, url: &str, pki: &Pki) -> anyhow::Result<()> {
-    if plan.controllers.is_none() {
+/// Creates the permissions of everything that `up` runs, and a kubeconfig of the hub for every spoke's agent.
+async fn create_permissions(
+    settings: &Settings,
+    server: &ApiServer,
+    url: &str,
+    pki: &Pki,
+) -> anyhow::Result<()> {
+    if settings.controllers.is_none() {
         return Ok(());
     }
-    let holders = |here: &[Controller]| {
-        let names = EVERYWHERE.iter().chain(here).map(|controller| controller.name());
-        let simulator = plan.simulation.as_ref().map(|_| SIMULATOR);
-        names.chain([INSTALLER]).chain(simulator).collect::<Vec<_>>()
+    let identities = |additional: &[Controller]| {
+        let names = EVERYWHERE.iter().chain(additional).map(|controller| controller.name());
+        let simulator = settings.simulation.as_ref().map(|_| SIMULATOR);
+        names.chain([CRD_INSTALLER]).chain(simulator).collect::<Vec<_>>()
     };
-    let (on_hub, on_spoke) = (holders(ON_THE_HUB), holders(FOR_THE_HUB));
-    let spokes = plan.clusters.iter().map(|spoke| (spoke.as_str(), &on_spoke));
-    let given = std::iter::once((HUB, &on_hub))
+    let (on_hub, on_spoke) = (identities(ON_THE_HUB), identities(FOR_THE_HUB));
+    let spokes = settings.clusters.iter().map(|spoke| (spoke.as_str(), &on_spoke));
+    let granted = std::iter::once((HUB, &on_hub))
         .chain(spokes)
-        .map(|(cluster, holders)| rights::provide(server, cluster, holders));
-    futures::stream::iter(given).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
-    let dir = plan.data_dir.as_path();
+        .map(|(cluster, names)| rbac::grant_to_controllers(server, cluster, names));
+    futures::stream::iter(granted).buffer_unordered(CONCURRENT_SETUPS).try_collect::<()>().await?;
+    let dir = settings.data_dir.as_path();
     create_private(&dir.join("agents"))?;
-    let admitted = plan.clusters.iter().map(|spoke| rights::admit_agent(server, spoke, url, dir, pki));
-    futures::stream::iter(admitted).buffer_unordered(AT_ONCE).try_collect::<()>().await
+    let granted = settings.clusters.iter().map(|spoke| rbac::grant_to_agent(server, spoke, url, dir, pki));
+    futures::stream::iter(granted).buffer_unordered(CONCURRENT_SETUPS).try_collect::<()>().await
 }
 
-/// What the controllers of all clusters share, and what is said of them.
+/// Metrics, health and shutdown, which the controllers of all clusters share.
 #[derive(Default)]
 struct Process {
     metrics: Metrics,
@@ -258,7 +267,7 @@ impl Process {
         process
     }
 
-    /// Starts the fleet API on a file of the data directory, and registers clusters that it does not know yet.
+    /// Starts the fleet API on a database in the data directory, and registers clusters that it does not have yet.
     async fn run_fleet(&self, dir: &Path, config: Config, clusters: &[String]) -> anyhow::Result<Router> {
         let store = Database::Sqlite(dir.join("fleet.db")).open().await?;
         let Assembled { routes, fleet } =
@@ -273,46 +282,49 @@ impl Process {
                 labels: [("bellwether.io/demo".to_owned(), "true".to_owned())].into(),
                 tenancy: Default::default(),
             };
-            match fleet.write(Command::Create { create, by: REGISTRAR.to_owned() }).await {
+            match fleet.write(Command::Create { create, by: REGISTERED_BY.to_owned() }).await {
                 Ok(_) | Err(WriteError::Refused(Refusal::Exists { .. })) => {}
-                Err(error) => return Err(error).context(format!("cannot register {name} in the fleet")),
+                Err(error) => {
+                    return Err(error)
+                        .context(format!("cannot register the cluster {name} in the fleet API"));
+                }
             }
         }
         Ok(routes)
     }
 
-    /// Starts the controllers of the hub and of every spoke. They are under way when this returns, so that the first
-    /// thing a person does finds them at work.
+    /// Starts the controllers of the hub and of every spoke, and waits until they are ready, so that the first command of a user
+    /// finds them running.
     async fn run_controllers(
         &self,
         server: &ApiServer,
         spokes: &[String],
         controllers: &Controllers,
     ) -> anyhow::Result<()> {
-        let Controllers { chosen, heartbeats } = controllers;
-        chosen.start_everywhere(heartbeats, self.context_on(server, HUB));
-        chosen.start_on_the_hub(self.context_on(server, HUB));
+        let Controllers { selection, heartbeats } = controllers;
+        selection.start_everywhere(heartbeats, self.context_on(server, HUB));
+        selection.start_on_the_hub(self.context_on(server, HUB));
         for spoke in spokes {
             let agent = Agent {
-                hub: server.client(HUB, rights::agent(spoke)),
+                hub: server.client(HUB, rbac::agent_identity(spoke)),
                 cluster: spoke.parse()?,
                 hub_hash: HubHash::of(HUB),
                 agent_id: AGENT_ID.into(),
             };
-            chosen.start_everywhere(heartbeats, self.context_on(server, spoke));
-            chosen.start_for_the_hub(&agent, self.context_on(server, spoke));
+            selection.start_everywhere(heartbeats, self.context_on(server, spoke));
+            selection.start_for_the_hub(&agent, self.context_on(server, spoke));
         }
-        let well = async {
+        let ready = async {
             while !self.health.not_ready().is_empty() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        // One that takes longer says so at /readyz.
-        let _ = tokio::time::timeout(SETTLE, well).await;
+        // /readyz shows a controller that takes longer.
+        let _ = tokio::time::timeout(READY_TIMEOUT, ready).await;
         Ok(())
     }
 
-    /// What each controller of a cluster is given.
+    /// The context of each controller of a cluster.
     fn context_on(&self, server: &ApiServer, cluster: &str) -> impl Fn(Controller) -> Context {
         move |controller| Context {
             client: server.client(cluster, Identity::controller(controller.name())),
@@ -326,21 +338,19 @@ impl Process {
     }
 }
 
-/// Brings our definitions to the hub and every spoke.
-async fn provide_definitions(server: &ApiServer, spokes: &[String]) -> anyhow::Result<()> {
+/// Installs the CRDs that the hub and every spoke need.
+async fn install_crds(server: &ApiServer, spokes: &[String]) -> anyhow::Result<()> {
     let names = std::iter::once(HUB).chain(spokes.iter().map(String::as_str));
-    let provided = names.map(|cluster| async move {
-        let definitions: Vec<Definition> = bellwether_api::crds()
-            .into_iter()
-            .filter(|definition| belongs(definition.place, cluster))
-            .collect();
-        let installer = server.client(cluster, Identity::controller(INSTALLER));
-        crds::provide(&Target::in_process(installer, cluster), &definitions).await
+    let installed = names.map(|cluster| async move {
+        let crds: Vec<Definition> =
+            bellwether_api::crds().into_iter().filter(|crd| is_needed(crd.place, cluster)).collect();
+        let installer = server.client(cluster, Identity::controller(CRD_INSTALLER));
+        crds::provide(&Target::in_process(installer, cluster), &crds).await
     });
-    futures::stream::iter(provided).buffer_unordered(AT_ONCE).try_collect().await
+    futures::stream::iter(installed).buffer_unordered(CONCURRENT_SETUPS).try_collect().await
 }
 
-fn belongs(place: Place, cluster: &str) -> bool {
+fn is_needed(place: Place, cluster: &str) -> bool {
     match place {
         Place::Hub => cluster == HUB,
         Place::Spokes => cluster != HUB,
@@ -350,7 +360,7 @@ fn belongs(place: Place, cluster: &str) -> bool {
 
 async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}; is another server running? Choose another address with {flag}")
+        format!("cannot listen on {address}; is another server running? Select another address with {flag}")
     })
 }
 
@@ -362,20 +372,20 @@ fn create_private(dir: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot create the data directory {}", dir.display()))
 }
 
-/// Keeps other servers out of the directory before anything in it is read or written. The store has a lock of its
-/// own, but certificates come before it.
-fn hold(dir: &Path) -> anyhow::Result<File> {
-    let held =
+/// Locks the data directory before anything in it is read or written. The store has its own lock, but it is opened after the
+/// certificates were created.
+fn lock_data_dir(dir: &Path) -> anyhow::Result<File> {
+    let lock =
         File::open(dir).with_context(|| format!("cannot open the data directory {}", dir.display()))?;
-    match held.try_lock() {
+    match lock.try_lock() {
         Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_owned() }.into()),
-        // A file system that cannot lock a directory leaves it to the store to notice.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(held),
+        // If the file system cannot lock directories, the lock of the store still protects the data.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(lock),
     }
 }
 
-/// The address by which this machine reaches what is bound to all addresses.
-fn reachable(address: SocketAddr) -> SocketAddr {
+/// An address that clients on this machine can use; an unspecified address becomes the loopback address.
+fn reachable_address(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => SocketAddr::from(([127, 0, 0, 1], v4.port())),
         SocketAddr::V6(v6) if v6.ip().is_unspecified() => {
@@ -385,7 +395,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-fn greet(dir: &Path, addresses: &Addresses, clusters: &[String], took: Duration) {
+fn print_banner(dir: &Path, addresses: &Addresses, clusters: &[String], took: Duration) {
     println!("Bellwether is up after {:.2} s.\n", took.as_secs_f64());
     println!("  Kubernetes API  {}  ({})", addresses.kubernetes, summary(clusters));
     if let Some(http) = &addresses.http {

@@ -1,4 +1,4 @@
-//! Objects that `up` provides by itself, as they are written in files: found by their kind and name, whatever kind it is.
+//! Creates and applies the objects that `up` provides, from manifests of any kind.
 
 use anyhow::Context as _;
 use kube::Client;
@@ -6,17 +6,17 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
-/// Who provides them, as a field manager and as an identity.
-pub(crate) const US: &str = "bellwether-up";
+/// The field manager and the identity of `up` itself.
+pub(crate) const FIELD_MANAGER: &str = "bellwether-up";
 
-/// An object that is wanted, and where it goes.
-pub(crate) struct Wanted<'a> {
+/// A manifest, and the API of its kind and namespace.
+pub(crate) struct Manifest<'a> {
     api: Api<DynamicObject>,
     object: &'a Value,
 }
 
-impl<'a> Wanted<'a> {
-    pub(crate) fn of(client: &Client, object: &'a Value) -> Self {
+impl<'a> Manifest<'a> {
+    pub(crate) fn new(client: &Client, object: &'a Value) -> Self {
         let (group, version) =
             text(object, "/apiVersion").split_once('/').unwrap_or(("", text(object, "/apiVersion")));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text(object, "/kind")));
@@ -27,20 +27,20 @@ impl<'a> Wanted<'a> {
         Self { api, object }
     }
 
-    /// What there is of it.
-    pub(crate) async fn found(&self) -> anyhow::Result<Option<kube::core::ObjectMeta>> {
+    /// Reads the metadata of the object, if it exists.
+    pub(crate) async fn metadata(&self) -> anyhow::Result<Option<kube::core::ObjectMeta>> {
         let found = self.api.get_metadata_opt(self.name()).await;
         Ok(found.with_context(|| format!("cannot read {self}"))?.map(|found| found.metadata))
     }
 
-    /// Makes it what it should be; one that is so already is not written.
+    /// Applies the manifest. If nothing changes, the server writes nothing.
     pub(crate) async fn apply(&self) -> anyhow::Result<()> {
-        let how = PatchParams::apply(US).force();
-        let applied = self.api.patch(self.name(), &how, &Patch::Apply(self.object)).await;
-        applied.map(|_| ()).with_context(|| format!("cannot provide {self}"))
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let applied = self.api.patch(self.name(), &params, &Patch::Apply(self.object)).await;
+        applied.map(|_| ()).with_context(|| format!("cannot apply {self}"))
     }
 
-    /// Creates it, unless there is one: that is somebody's by now.
+    /// Creates the object, unless it exists: a user may have changed it.
     pub(crate) async fn create(&self) -> anyhow::Result<()> {
         let object = serde_json::from_value(self.object.clone())?;
         match self.api.create(&PostParams::default(), &object).await {
@@ -55,17 +55,17 @@ impl<'a> Wanted<'a> {
     }
 }
 
-impl std::fmt::Display for Wanted<'_> {
+impl std::fmt::Display for Manifest<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{} {}", text(self.object, "/kind"), self.name())
     }
 }
 
-/// The objects of a file.
-pub(crate) fn read(file: &str) -> anyhow::Result<Vec<Value>> {
+/// Parses the YAML documents of an embedded file.
+pub(crate) fn parse_manifests(file: &str) -> anyhow::Result<Vec<Value>> {
     let documents = file.split("\n---\n");
     documents
-        .map(|document| serde_saphyr::from_str(document).context("a file of ours cannot be read"))
+        .map(|document| serde_saphyr::from_str(document).context("cannot parse an embedded manifest"))
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! What `up` hands out: who its credentials are, what they open and what they do not, and what is written down of it.
+//! Credentials of `up`: what they allow and what they do not, and the audit log of their requests.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, up};
 
-/// A client by a kubeconfig that `up` wrote, changed before it is used.
+/// A client with a kubeconfig that `up` wrote, after `change` has modified it.
 async fn client_of(path: &Path, change: impl FnOnce(&mut Value)) -> kube::Client {
     let mut config: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     change(&mut config);
@@ -35,7 +35,7 @@ fn named(name: &str) -> ObjectMeta {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_opens_its_own_namespace_on_the_hub_and_nothing_else() {
+async fn agent_can_use_only_its_own_namespace_on_the_hub() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = Server::start(&data, up(&data).args(["--no-demo", "--spokes", "2"]));
@@ -67,20 +67,20 @@ async fn an_agent_opens_its_own_namespace_on_the_hub_and_nothing_else() {
         assert_eq!(code(bindings.delete("bellwether:spoke-agent", &DeleteParams::default()).await), 403);
     }
 
-    // The same certificate opens no spoke, its own no more than others.
+    // The same certificate has no permissions on spokes, not even on its own.
     for spoke in ["spoke-1", "spoke-2"] {
-        let there = client_of(&data.join("agents/spoke-1.kubeconfig"), |config| {
+        let spoke_client = client_of(&data.join("agents/spoke-1.kubeconfig"), |config| {
             let server = &mut config["clusters"][0]["cluster"]["server"];
             *server = format!("{}/clusters/{spoke}", server.as_str().unwrap()).into();
         })
         .await;
-        assert_eq!(code(Api::<ConfigMap>::namespaced(there, "default").list(&all).await), 403);
+        assert_eq!(code(Api::<ConfigMap>::namespaced(spoke_client, "default").list(&all).await), 403);
     }
     drop(server);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_is_good_after_a_restart_and_on_its_own_cluster_only() {
+async fn token_is_valid_after_a_restart_and_only_on_its_cluster() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let mut server = Server::start(&data, up(&data).args(["--no-demo", "--spokes", "1"]));
@@ -105,7 +105,7 @@ async fn a_token_is_good_after_a_restart_and_on_its_own_cluster_only() {
             code(Api::<ConfigMap>::namespaced(client, "default").list(&ListParams::default()).await)
         }
     };
-    // Known, and without rights.
+    // Authenticated, but without permissions.
     assert_eq!(bearer("", token.clone()).await, 403);
     assert_eq!(bearer("/clusters/spoke-1", token.clone()).await, 401);
     assert_eq!(bearer("/clusters/nowhere", token.clone()).await, 401);
@@ -114,7 +114,7 @@ async fn a_token_is_good_after_a_restart_and_on_its_own_cluster_only() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_locks_everybody_out_gets_back_in() {
+async fn break_glass_kubeconfig_works_and_a_restart_restores_the_admin_binding() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let mut server = Server::start(&data, up(&data).args(["--no-demo", "--spokes", "0"]));
@@ -131,7 +131,7 @@ async fn whoever_locks_everybody_out_gets_back_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_are_written_down_without_what_is_in_them() {
+async fn audit_log_has_all_requests_without_their_bodies_and_tokens() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = Server::start(&data, up(&data).args(["--no-demo", "--spokes", "0"]));
@@ -143,22 +143,25 @@ async fn requests_are_written_down_without_what_is_in_them() {
     };
     secrets.create(&PostParams::default(), &secret).await.unwrap();
     secrets.get("password").await.unwrap();
-    let agentless = client_of(&data.join("kubeconfig"), |config| {
+    let unauthenticated = client_of(&data.join("kubeconfig"), |config| {
         config["users"][0]["user"] = json!({"token": "nonsense-token"});
     })
     .await;
-    assert_eq!(code(Api::<Secret>::all(agentless).list(&ListParams::default()).await), 401);
+    assert_eq!(code(Api::<Secret>::all(unauthenticated).list(&ListParams::default()).await), 401);
 
     let lines = || -> Vec<Value> {
         let text = std::fs::read_to_string(data.join("audit.log")).unwrap();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     };
-    let of_secrets = || {
+    let secret_entries = || {
         let about = |line: &Value| line["objectRef"]["resource"] == "secrets";
         lines().into_iter().filter(about).collect::<Vec<Value>>()
     };
-    eventually("the log has all three", || async { (of_secrets().len() >= 3).then_some(()) }).await;
-    let found = of_secrets();
+    eventually("the audit log has the three requests", || async {
+        (secret_entries().len() >= 3).then_some(())
+    })
+    .await;
+    let found = secret_entries();
     let brief = |line: &Value| {
         json!([
             line["verb"],
@@ -179,7 +182,7 @@ async fn requests_are_written_down_without_what_is_in_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tls_port_has_metrics_for_those_who_may_read_them() {
+async fn metrics_on_the_tls_port_require_a_permission() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = Server::start(&data, up(&data).args(["--no-demo", "--spokes", "1"]));
@@ -197,7 +200,7 @@ async fn the_tls_port_has_metrics_for_those_who_may_read_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn controllers_of_up_are_refused_nothing_and_may_no_more_than_they_need() {
+async fn controllers_of_up_get_no_403_and_are_not_system_masters() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let mut server = Server::start(&data, up(&data).args(["--spokes", "1"]));
@@ -223,16 +226,16 @@ async fn controllers_of_up_are_refused_nothing_and_may_no_more_than_they_need() 
     let ours: Vec<Value> = ours
         .filter(|line| line["user"]["username"].as_str().is_some_and(|user| user.starts_with("bellwether:")))
         .collect();
-    let refused: Vec<&Value> = ours.iter().filter(|line| line["responseStatus"]["code"] == 403).collect();
-    assert!(refused.is_empty(), "{refused:#?}");
+    let forbidden: Vec<&Value> = ours.iter().filter(|line| line["responseStatus"]["code"] == 403).collect();
+    assert!(forbidden.is_empty(), "{forbidden:#?}");
     let users = |user: &str| ours.iter().any(|line| line["user"]["username"] == user);
     for user in
         ["bellwether:addon-controller", "bellwether:heartbeat-checker", "bellwether:workload-simulator"]
     {
-        assert!(users(user), "{user} did nothing");
+        assert!(users(user), "{user} sent no request");
     }
     let masters = |line: &&Value| {
         line["user"]["groups"].as_array().is_some_and(|groups| groups.contains(&json!("system:masters")))
     };
-    assert!(!ours.iter().any(|line| masters(&line)), "a controller is above the rules");
+    assert!(!ours.iter().any(|line| masters(&line)), "a controller is in the group system:masters");
 }

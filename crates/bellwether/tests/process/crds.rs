@@ -1,4 +1,4 @@
-//! `bellwether crds`: what it prints, what it installs in our server and in real Kubernetes, and what it refuses.
+//! `bellwether crds`: printing and installing CRDs, on our server and on real Kubernetes, and errors.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -20,18 +20,18 @@ fn install(kubeconfig: &Path, more: &[&str]) -> Ended {
     run(bellwether(["crds", "--install", "--kubeconfig"]).arg(kubeconfig).args(more))
 }
 
-/// What is said when the same becomes of all definitions.
-fn said(change: &str) -> String {
-    said_of_one(change, change)
+/// The output if all CRDs have the same result.
+fn output_for_all(result: &str) -> String {
+    output_for_one(result, result)
 }
 
-/// What is said when something becomes of one definition, and something of the others.
-fn said_of_one(change: &str, others: &str) -> String {
-    let word = |name: &str| if name == NAME { change.to_owned() } else { others.to_owned() };
-    let definitions = bellwether_api::crds();
-    let names = definitions.iter().map(|definition| definition.name());
+/// The output if the CRD `NAME` has another result than the others.
+fn output_for_one(result: &str, others: &str) -> String {
+    let result_of = |name: &str| if name == NAME { result.to_owned() } else { others.to_owned() };
+    let crds = bellwether_api::crds();
+    let names = crds.iter().map(|crd| crd.name());
     names
-        .map(|name| format!("customresourcedefinition.apiextensions.k8s.io/{name} {}\n", word(name)))
+        .map(|name| format!("customresourcedefinition.apiextensions.k8s.io/{name} {}\n", result_of(name)))
         .collect()
 }
 
@@ -42,16 +42,16 @@ async fn client(kubeconfig: &Path) -> kube::Client {
     kube::Client::try_from(config).unwrap()
 }
 
-async fn definitions(kubeconfig: &Path) -> Api<CustomResourceDefinition> {
+async fn crd_api(kubeconfig: &Path) -> Api<CustomResourceDefinition> {
     Api::all(client(kubeconfig).await)
 }
 
-/// A first installation, a second, one after somebody changed a definition, and objects of the kind.
-async fn installs_and_keeps_in_step(kubeconfig: &Path) {
+/// Installs the CRDs, again without a change and after another client changed one, and creates objects.
+async fn check_install(kubeconfig: &Path) {
     let first = install(kubeconfig, &[]);
-    assert_eq!((first.code, first.stdout), (Some(0), said("created")), "{}", first.stderr);
-    let definitions = definitions(kubeconfig).await;
-    let stored = definitions.get(NAME).await.unwrap();
+    assert_eq!((first.code, first.stdout), (Some(0), output_for_all("created")), "{}", first.stderr);
+    let crds = crd_api(kubeconfig).await;
+    let stored = crds.get(NAME).await.unwrap();
     assert_eq!(stored.metadata.labels.as_ref().unwrap()[LABEL], "bellwether");
     let conditions = stored.status.as_ref().unwrap().conditions.clone().unwrap();
     let state = |kind: &str| conditions.iter().find(|known| known.type_ == kind).map(|known| &*known.status);
@@ -59,25 +59,25 @@ async fn installs_and_keeps_in_step(kubeconfig: &Path) {
     assert_ne!(state("NonStructuralSchema"), Some("True"));
 
     let again = install(kubeconfig, &[]);
-    assert_eq!((again.code, again.stdout), (Some(0), said("unchanged")), "{}", again.stderr);
+    assert_eq!((again.code, again.stdout), (Some(0), output_for_all("unchanged")), "{}", again.stderr);
     assert_eq!(
-        definitions.get(NAME).await.unwrap().metadata.resource_version,
+        crds.get(NAME).await.unwrap().metadata.resource_version,
         stored.metadata.resource_version,
         "nothing was written"
     );
 
     let drift = json!({"spec": {"names": {"shortNames": ["drift"]}}});
-    definitions.patch(NAME, &PatchParams::default(), &Patch::Merge(&drift)).await.unwrap();
-    let mended = install(kubeconfig, &[]);
-    let wanted = said_of_one("configured", "unchanged");
-    assert_eq!((mended.code, mended.stdout), (Some(0), wanted), "{}", mended.stderr);
-    assert_eq!(definitions.get(NAME).await.unwrap().spec.names.short_names, None);
+    crds.patch(NAME, &PatchParams::default(), &Patch::Merge(&drift)).await.unwrap();
+    let repaired = install(kubeconfig, &[]);
+    let expected = output_for_one("configured", "unchanged");
+    assert_eq!((repaired.code, repaired.stdout), (Some(0), expected), "{}", repaired.stderr);
+    assert_eq!(crds.get(NAME).await.unwrap().spec.names.short_names, None);
 
-    serves_add_on_instances(kubeconfig).await;
+    check_addon_instances(kubeconfig).await;
 }
 
-/// The defaults and the pruning that Go clients count on.
-async fn serves_add_on_instances(kubeconfig: &Path) {
+/// The defaults and the pruning of nulls that Go clients need.
+async fn check_addon_instances(kubeconfig: &Path) {
     let resource = ApiResource {
         group: "addons.managed.openshift.io".into(),
         version: "v1alpha1".into(),
@@ -107,25 +107,23 @@ async fn serves_add_on_instances(kubeconfig: &Path) {
         }],
     });
     let stored = instances.replace_status("empty-spec", &PostParams::default(), &instance).await.unwrap();
-    assert_eq!(stored.data["status"].get("lastHeartbeatTime"), None, "a null is dropped");
+    assert_eq!(stored.data["status"].get("lastHeartbeatTime"), None, "null is pruned");
     assert_eq!(stored.data["status"]["conditions"][0]["reason"], "ComponentsUp");
     instance.metadata = stored.metadata;
     instance.data["status"]["conditions"][0]["reason"] = json!("");
-    let refused = instances.replace_status("empty-spec", &PostParams::default(), &instance).await;
-    assert!(matches!(&refused, Err(kube::Error::Api(status)) if status.code == 422), "{refused:?}");
+    let rejected = instances.replace_status("empty-spec", &PostParams::default(), &instance).await;
+    assert!(matches!(&rejected, Err(kube::Error::Api(status)) if status.code == 422), "{rejected:?}");
 }
 
-/// A definition without our label is left alone, until we are told to adopt it.
-async fn refuses_what_is_not_ours(kubeconfig: &Path) {
+/// A CRD without our label is replaced only with --adopt.
+async fn check_adoption(kubeconfig: &Path) {
     assert_eq!(install(kubeconfig, &[]).code, Some(0));
-    let definitions = definitions(kubeconfig).await;
-    definitions.delete(NAME, &DeleteParams::default()).await.unwrap();
-    eventually("the definition is gone", || async {
-        definitions.get_opt(NAME).await.unwrap().is_none().then_some(())
-    })
-    .await;
+    let crds = crd_api(kubeconfig).await;
+    crds.delete(NAME, &DeleteParams::default()).await.unwrap();
+    eventually("the CRD is deleted", || async { crds.get_opt(NAME).await.unwrap().is_none().then_some(()) })
+        .await;
     let foreign: CustomResourceDefinition = serde_json::from_value(json!({
-        "metadata": {"name": NAME, "labels": {LABEL: "somebody", "keep": "me"}},
+        "metadata": {"name": NAME, "labels": {LABEL: "another-tool", "keep": "me"}},
         "spec": {
             "group": "addons.managed.openshift.io",
             "names": {"kind": "AddonInstance", "plural": "addoninstances"},
@@ -137,27 +135,27 @@ async fn refuses_what_is_not_ours(kubeconfig: &Path) {
         },
     }))
     .unwrap();
-    definitions.create(&PostParams::default(), &foreign).await.unwrap();
+    crds.create(&PostParams::default(), &foreign).await.unwrap();
 
     let refused = install(kubeconfig, &[]);
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(4), ""), "{}", refused.stderr);
     assert!(refused.stderr.contains(NAME) && refused.stderr.contains("--adopt"), "{}", refused.stderr);
-    let kept = definitions.get(NAME).await.unwrap();
-    assert_eq!(kept.metadata.labels.unwrap()[LABEL], "somebody");
+    let kept = crds.get(NAME).await.unwrap();
+    assert_eq!(kept.metadata.labels.unwrap()[LABEL], "another-tool");
 
     let adopted = install(kubeconfig, &["--adopt"]);
-    let wanted = said_of_one("configured", "unchanged");
-    assert_eq!((adopted.code, adopted.stdout), (Some(0), wanted), "{}", adopted.stderr);
-    let labels = definitions.get(NAME).await.unwrap().metadata.labels.unwrap();
+    let expected = output_for_one("configured", "unchanged");
+    assert_eq!((adopted.code, adopted.stdout), (Some(0), expected), "{}", adopted.stderr);
+    let labels = crds.get(NAME).await.unwrap().metadata.labels.unwrap();
     assert_eq!((&*labels[LABEL], &*labels["keep"]), ("bellwether", "me"));
     let again = install(kubeconfig, &[]);
-    assert_eq!((again.code, again.stdout), (Some(0), said("unchanged")), "{}", again.stderr);
+    assert_eq!((again.code, again.stdout), (Some(0), output_for_all("unchanged")), "{}", again.stderr);
 }
 
-/// A definition whose names are taken is never served; the reason is told.
-async fn says_why_a_definition_is_late(kubeconfig: &Path) {
-    let definitions = definitions(kubeconfig).await;
-    let rival: CustomResourceDefinition = serde_json::from_value(json!({
+/// A CRD whose names are used by another CRD is not established; the error has the cause.
+async fn check_name_conflict(kubeconfig: &Path) {
+    let crds = crd_api(kubeconfig).await;
+    let conflicting: CustomResourceDefinition = serde_json::from_value(json!({
         "metadata": {"name": "rivals.addons.managed.openshift.io"},
         "spec": {
             "group": "addons.managed.openshift.io",
@@ -170,92 +168,93 @@ async fn says_why_a_definition_is_late(kubeconfig: &Path) {
         },
     }))
     .unwrap();
-    definitions.create(&PostParams::default(), &rival).await.unwrap();
+    crds.create(&PostParams::default(), &conflicting).await.unwrap();
     let late = install(kubeconfig, &["--timeout", "2s"]);
-    assert_eq!((late.code, late.stdout), (Some(3), said("created")), "{}", late.stderr);
+    assert_eq!((late.code, late.stdout), (Some(3), output_for_all("created")), "{}", late.stderr);
     assert!(late.stderr.contains(NAME) && late.stderr.contains("already in use"), "{}", late.stderr);
 }
 
-struct Ours {
+/// An embedded API server without CRDs.
+struct EmptyServer {
     _parent: tempfile::TempDir,
     _server: Server,
     kubeconfig: PathBuf,
 }
 
-fn ours() -> Ours {
+fn start_empty_server() -> EmptyServer {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
-    // Not by `up`, which brings the definitions with it.
+    // Not `up`, which installs the CRDs itself.
     let mut command =
         bellwether(["run", "apiserver", "--listen", "127.0.0.1:0", "--logical-clusters", "spoke-1"]);
     let server = Server::start(&dir, command.arg("--data-dir").arg(&dir));
-    Ours { _parent: parent, _server: server, kubeconfig: dir.join("kubeconfig") }
+    EmptyServer { _parent: parent, _server: server, kubeconfig: dir.join("kubeconfig") }
 }
 
 #[tokio::test]
-async fn definitions_are_installed_and_kept_in_step() {
-    installs_and_keeps_in_step(&ours().kubeconfig).await;
+async fn crds_are_installed_and_drift_is_repaired() {
+    check_install(&start_empty_server().kubeconfig).await;
 }
 
 #[tokio::test]
-async fn a_definition_of_somebody_else_is_refused_unless_adopted() {
-    refuses_what_is_not_ours(&ours().kubeconfig).await;
+async fn crd_of_another_tool_is_replaced_only_with_adopt() {
+    check_adoption(&start_empty_server().kubeconfig).await;
 }
 
 #[tokio::test]
-async fn a_definition_that_is_not_established_in_time_ends_with_code_3_and_the_reason() {
-    says_why_a_definition_is_late(&ours().kubeconfig).await;
-}
-
-#[cfg(feature = "real-kubernetes")]
-#[tokio::test]
-async fn real_kubernetes_says_why_a_definition_is_late() {
-    says_why_a_definition_is_late(&bellwether_testkit::real::kubeconfig("crds-late").await).await;
+async fn crd_that_is_not_established_in_time_ends_with_code_3_and_the_cause() {
+    check_name_conflict(&start_empty_server().kubeconfig).await;
 }
 
 #[cfg(feature = "real-kubernetes")]
 #[tokio::test]
-async fn real_kubernetes_takes_the_definitions_and_keeps_what_is_not_ours() {
+async fn crd_that_is_not_established_in_time_on_real_kubernetes_ends_with_code_3_and_the_cause() {
+    check_name_conflict(&bellwether_testkit::real::kubeconfig("crds-late").await).await;
+}
+
+#[cfg(feature = "real-kubernetes")]
+#[tokio::test]
+async fn crds_are_installed_and_adopted_on_real_kubernetes() {
     let kubeconfig = bellwether_testkit::real::kubeconfig("crds").await;
-    installs_and_keeps_in_step(&kubeconfig).await;
-    refuses_what_is_not_ours(&kubeconfig).await;
+    check_install(&kubeconfig).await;
+    check_adoption(&kubeconfig).await;
 }
 
 #[test]
-fn the_context_chooses_the_cluster() {
-    let ours = ours();
+fn context_selects_the_cluster() {
+    let server = start_empty_server();
     for context in ["spoke-1", "hub"] {
-        let installed = install(&ours.kubeconfig, &["--context", context]);
-        assert_eq!(installed.stdout, said("created"), "{context}: {}", installed.stderr);
+        let installed = install(&server.kubeconfig, &["--context", context]);
+        assert_eq!(installed.stdout, output_for_all("created"), "{context}: {}", installed.stderr);
     }
-    let unknown = install(&ours.kubeconfig, &["--context", "spoke-9"]);
+    let unknown = install(&server.kubeconfig, &["--context", "spoke-9"]);
     assert_eq!(unknown.code, Some(1));
     assert!(unknown.stderr.contains("no context \"spoke-9\". It has: hub, spoke-1"), "{}", unknown.stderr);
 }
 
 #[test]
-fn without_flags_all_definitions_are_printed_as_the_files_have_them() {
+fn printed_crds_equal_the_files_in_deploy() {
     let printed = run(&mut bellwether(["crds"]));
-    let mut wanted = String::new();
-    for definition in bellwether_api::crds() {
-        let file = format!("{}/../../deploy/crds/{}.yaml", env!("CARGO_MANIFEST_DIR"), definition.name());
-        wanted.push_str(&format!("---\n{}", std::fs::read_to_string(file).unwrap()));
+    let mut expected = String::new();
+    for crd in bellwether_api::crds() {
+        let file = format!("{}/../../deploy/crds/{}.yaml", env!("CARGO_MANIFEST_DIR"), crd.name());
+        expected.push_str(&format!("---\n{}", std::fs::read_to_string(file).unwrap()));
     }
-    assert_eq!(printed.stdout, wanted);
+    assert_eq!(printed.stdout, expected);
     assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""));
 }
 
-/// A command in an empty directory, with nothing around that names a cluster.
-fn alone(arguments: &[&str], dir: &Path) -> Command {
+/// A command in an empty directory, without any kubeconfig.
+fn without_kubeconfig(arguments: &[&str], dir: &Path) -> Command {
     let mut command = bellwether(arguments.iter().copied());
     command.current_dir(dir).env("HOME", dir).env_remove("KUBECONFIG");
     command
 }
 
 #[test]
-fn without_any_kubeconfig_it_says_how_to_get_one() {
+fn error_without_a_kubeconfig_names_the_remedies() {
     let dir = tempfile::tempdir().unwrap();
-    let ended = run(&mut alone(&["crds", "--install"], dir.path()));
+    let ended = run(&mut without_kubeconfig(&["crds", "--install"], dir.path()));
     assert_eq!(ended.code, Some(1));
     assert!(
         ended.stderr.contains("bellwether up") && ended.stderr.contains("--kubeconfig FILE"),
@@ -265,11 +264,12 @@ fn without_any_kubeconfig_it_says_how_to_get_one() {
 }
 
 #[test]
-fn a_kubeconfig_that_is_not_there_is_named() {
+fn missing_kubeconfig_is_an_error_that_names_it() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
-    let by_flag = run(alone(&["crds", "--install", "--kubeconfig"], dir.path()).arg(&missing));
-    let by_environment = run(alone(&["crds", "--install"], dir.path()).env("KUBECONFIG", &missing));
+    let by_flag = run(without_kubeconfig(&["crds", "--install", "--kubeconfig"], dir.path()).arg(&missing));
+    let by_environment =
+        run(without_kubeconfig(&["crds", "--install"], dir.path()).env("KUBECONFIG", &missing));
     for ended in [by_flag, by_environment] {
         assert_eq!(ended.code, Some(1));
         assert!(ended.stderr.contains(&*missing.to_string_lossy()), "{}", ended.stderr);
@@ -277,7 +277,7 @@ fn a_kubeconfig_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_cluster_that_does_not_answer_is_named_at_once() {
+fn unreachable_cluster_is_an_error_at_once_that_names_it() {
     let dir = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -294,15 +294,15 @@ fn a_cluster_that_does_not_answer_is_named_at_once() {
     let ended = install(&kubeconfig, &[]);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-    let wanted = format!("no answer from https://{address} (from {})", kubeconfig.display());
-    assert!(ended.stderr.contains(&wanted), "{}", ended.stderr);
+    let expected = format!("no response from https://{address} (from {})", kubeconfig.display());
+    assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
     assert!(ended.stderr.contains("refused") && ended.stderr.lines().count() == 1, "{}", ended.stderr);
 }
 
 #[test]
-fn a_cluster_that_takes_too_long_ends_with_code_3() {
+fn cluster_that_does_not_respond_in_time_ends_with_code_3() {
     let dir = tempfile::tempdir().unwrap();
-    // It takes connections, and never says a word.
+    // It accepts connections, and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let kubeconfig = dir.path().join("kubeconfig");
     let document = json!({
@@ -318,7 +318,7 @@ fn a_cluster_that_takes_too_long_ends_with_code_3() {
 }
 
 #[test]
-fn misuse_is_told_apart_from_errors() {
+fn invalid_arguments_end_with_code_2() {
     for arguments in [&["crds", "--adopt"][..], &["crds", "--install", "--timeout", "soon"]] {
         assert_eq!(run(&mut bellwether(arguments.iter().copied())).code, Some(2), "{arguments:?}");
     }

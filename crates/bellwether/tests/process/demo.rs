@@ -1,4 +1,4 @@
-//! The demonstration: workloads become ready on the hub and on every spoke, and not with `--no-demo`.
+//! The demo: workloads become available on the hub and on every spoke, but not with `--no-demo`.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Api, PostParams};
@@ -40,7 +40,7 @@ async fn workloads_become_available_on_the_hub_and_on_every_spoke() {
 }
 
 #[test]
-fn without_the_demonstration_nobody_is_there_to_make_workloads_ready() {
+fn workloads_are_not_simulated_without_the_demo() {
     for (arguments, wanted) in [(&["--no-demo"][..], false), (&["--no-demo", "--demo"], true), (&[], true)] {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("data");
@@ -57,7 +57,7 @@ fn without_the_demonstration_nobody_is_there_to_make_workloads_ready() {
             if wanted {
                 eventually("the deployment is observed", observed).await;
             } else {
-                // Twenty rounds over the wire are far longer than a simulator needs.
+                // Twenty requests take far longer than a simulator needs.
                 for _ in 0..20 {
                     assert_eq!(observed().await, None);
                 }
@@ -67,7 +67,7 @@ fn without_the_demonstration_nobody_is_there_to_make_workloads_ready() {
 }
 
 #[test]
-fn a_delay_that_is_none_is_a_misuse() {
+fn invalid_delay_is_a_usage_error() {
     for delay in ["soon", "-1s", "5", "25h", "9999999999999h"] {
         let ended = run(&mut bellwether(["up", &format!("--simulate-delay={delay}")]));
         assert_eq!(ended.code, Some(2), "{delay}: {}", ended.stderr);
@@ -75,7 +75,7 @@ fn a_delay_that_is_none_is_a_misuse() {
     }
 }
 
-/// One of each kind.
+/// A workload of each kind.
 #[cfg(feature = "real-kubernetes")]
 fn workloads() -> serde_json::Value {
     let mut deployment = serde_json::to_value(deployment()).unwrap();
@@ -95,10 +95,9 @@ fn workloads() -> serde_json::Value {
     json!({"kind": "List", "apiVersion": "v1", "items": [deployment, stateful, daemon, job]})
 }
 
-/// What a person types at kubectl, and waits for.
 #[cfg(feature = "real-kubernetes")]
 #[test]
-fn kubectl_sees_rollouts_end() {
+fn kubectl_rollout_status_and_wait_succeed() {
     use std::process::Command;
 
     let parent = tempfile::tempdir().unwrap();
@@ -106,7 +105,7 @@ fn kubectl_sees_rollouts_end() {
     let _server = Server::start(&dir, up(&dir).args(["--spokes", "0", "--simulate-delay", "300ms"]));
     let kubectl =
         std::path::Path::new(&std::env::var(bellwether_testkit::real::ASSETS).unwrap()).join("kubectl");
-    let type_in = |line: &str| {
+    let kubectl_run = |line: &str| {
         let mut command = Command::new(&kubectl);
         command.args(line.split(' ')).env("KUBECONFIG", dir.join("kubeconfig"));
         run(&mut command)
@@ -129,10 +128,10 @@ fn kubectl_sees_rollouts_end() {
         ("wait job import --for=condition=Complete --timeout=20s", "condition met"),
         ("get job import", "1/1"),
     ];
-    for (line, wanted) in rows {
-        let ended = type_in(line);
+    for (line, expected) in rows {
+        let ended = kubectl_run(line);
         assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
-        let said = ended.stdout + &ended.stderr;
-        assert!(said.contains(wanted), "{line}: {said}");
+        let output = ended.stdout + &ended.stderr;
+        assert!(output.contains(expected), "{line}: {output}");
     }
 }

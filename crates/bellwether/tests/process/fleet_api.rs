@@ -1,5 +1,4 @@
-//! The fleet API as a process: when it starts and when not, what it says of itself, how it stops, and several of them on one
-//! database.
+//! The fleet API as a process: start, start errors, health, and several replicas on one database.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,8 +11,7 @@ use serde_json::json;
 
 use crate::server::{FleetApi, Server, bellwether, fleet_api, get, run, up};
 
-/// How long a start may take.
-const START: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn sqlite(dir: &Path) -> String {
     format!("sqlite:{}", dir.join("fleet.db").display())
@@ -36,23 +34,25 @@ async fn names(client: &Client) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn it_is_up_in_time_and_says_how_it_is() {
+async fn fleet_api_starts_in_time_and_serves_health_and_metrics() {
     let dir = tempfile::tempdir().unwrap();
     let begun = Instant::now();
     let api = FleetApi::start(&dir.path().join("fleet"), &mut fleet_api(&sqlite(dir.path())));
-    assert!(begun.elapsed() < START, "it took {:?}", begun.elapsed());
+    assert!(begun.elapsed() < START_TIMEOUT, "it took {:?}", begun.elapsed());
     create(&api.client(), "first").await;
     let address = authority(&api);
     assert_eq!(get(address, "/healthz"), (200, "ok\n".to_owned()));
-    eventually("it is ready", async || (get(address, "/readyz") == (200, "ok\n".to_owned())).then_some(()))
-        .await;
+    eventually("/readyz returns 200", async || {
+        (get(address, "/readyz") == (200, "ok\n".to_owned())).then_some(())
+    })
+    .await;
     let (status, metrics) = get(address, "/metrics");
     assert_eq!(status, 200);
     assert!(metrics.contains("\nhyperfleet_api_requests_total{"), "{metrics}");
 }
 
 #[tokio::test]
-async fn a_second_one_on_the_same_file_is_refused() {
+async fn second_process_on_an_sqlite_file_fails() {
     let dir = tempfile::tempdir().unwrap();
     let api = FleetApi::start(&dir.path().join("fleet"), &mut fleet_api(&sqlite(dir.path())));
     create(&api.client(), "first").await;
@@ -64,13 +64,13 @@ async fn a_second_one_on_the_same_file_is_refused() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_reason() {
+fn invalid_arguments_and_configuration_are_errors_with_a_cause() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("config.yaml");
     std::fs::write(&config, "limits:\n  max_watcher: 3\n").unwrap();
     let (config, database) = (config.display().to_string(), sqlite(dir.path()));
     let missing = dir.path().join("missing.yaml").display().to_string();
-    let nowhere = format!("sqlite:{}", dir.path().join("no/such/directory/fleet.db").display());
+    let no_directory = format!("sqlite:{}", dir.path().join("no/such/directory/fleet.db").display());
     let rows: [(&[&str], i32, &[&str]); 8] = [
         (
             &["--listen", "127.0.0.1:0", "--database", &database, "--config", &config],
@@ -88,7 +88,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
             &["other machines", "auth", "--insecure-no-auth"],
         ),
         (
-            &["--listen", "127.0.0.1:0", "--database", &nowhere],
+            &["--listen", "127.0.0.1:0", "--database", &no_directory],
             1,
             &["no/such/directory/fleet.db", "No such file"],
         ),
@@ -109,19 +109,19 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
             &["--vocabulary", "upstream"],
         ),
     ];
-    for (arguments, code, words) in rows {
+    for (arguments, code, expected) in rows {
         let ended = run(bellwether(["run", "fleet-api"]).args(arguments));
         assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
-        for words in words {
-            assert!(ended.stderr.contains(words), "{arguments:?}: {words:?} is missing in {}", ended.stderr);
+        for text in expected {
+            assert!(ended.stderr.contains(text), "{arguments:?}: {text:?} is missing in {}", ended.stderr);
         }
         assert!(ended.stdout.is_empty(), "{arguments:?}: {}", ended.stdout);
     }
-    assert!(!dir.path().join("fleet.db").exists(), "a refused start left a database behind");
+    assert!(!dir.path().join("fleet.db").exists(), "a failed start created a database");
 }
 
 #[tokio::test]
-async fn it_serves_strangers_when_told_to() {
+async fn insecure_no_auth_allows_all_addresses() {
     let dir = tempfile::tempdir().unwrap();
     let mut command =
         bellwether(["run", "fleet-api", "--listen", "0.0.0.0:0", "--insecure-no-auth", "--database"]);
@@ -130,20 +130,20 @@ async fn it_serves_strangers_when_told_to() {
 }
 
 #[tokio::test]
-async fn up_registers_its_spokes_once_and_keeps_what_was_added() {
+async fn up_registers_its_spokes_once_and_keeps_other_clusters() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
     let client = |server: &Server| Client::new(&server.address("http"), None).unwrap();
     let mut server = Server::start(&dir, up(&dir).args(["--spokes", "2"]));
-    let made = create(&client(&server), "mine").await;
+    let created = create(&client(&server), "mine").await;
     assert_eq!(names(&client(&server)).await, ["mine", "spoke-1", "spoke-2"]);
     assert!(server.terminate().success());
 
     let mut server = Server::start(&dir, up(&dir).args(["--spokes", "3"]));
     assert_eq!(names(&client(&server)).await, ["mine", "spoke-1", "spoke-2", "spoke-3"]);
-    let path = format!("/clusters/{}", made.id);
+    let path = format!("/clusters/{}", created.id);
     let found: Resource = client(&server).call(Method::GET, &path, None).await.unwrap();
-    assert_eq!(found, made);
+    assert_eq!(found, created);
     server.kill();
 
     let server = Server::start(&dir, up(&dir).args(["--spokes", "3", "--no-demo"]));
@@ -151,7 +151,7 @@ async fn up_registers_its_spokes_once_and_keeps_what_was_added() {
 }
 
 #[tokio::test]
-async fn without_the_demonstration_no_spoke_is_registered() {
+async fn no_spoke_is_registered_without_the_demo() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
     let server = Server::start(&dir, up(&dir).args(["--spokes", "2", "--no-demo"]));
@@ -167,11 +167,11 @@ mod on_postgres {
     use futures::TryStreamExt as _;
 
     use super::*;
-    use crate::server::PATIENCE;
-    use crate::wire::Wire;
+    use crate::postgres_proxy::PostgresProxy;
+    use crate::server::WAIT_TIMEOUT;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_watch_on_one_process_hears_of_what_another_did() {
+    async fn watch_on_one_replica_gets_changes_of_another() {
         let dir = tempfile::tempdir().unwrap();
         let database = Postgres::start();
         let [one, other] = ["one", "other"]
@@ -179,36 +179,36 @@ mod on_postgres {
         let watch = one.client().watch("/clusters", 0).await.unwrap();
         futures::pin_mut!(watch);
         let client = other.client();
-        let made = create(&client, "shared").await;
-        let path = format!("/clusters/{}", made.id);
+        let created = create(&client, "shared").await;
+        let path = format!("/clusters/{}", created.id);
         let labels = json!({"labels": {"env": "prod"}});
-        let heard = tokio::time::timeout(PATIENCE, watch.try_next()).await.unwrap().unwrap().unwrap();
-        assert_eq!((heard.event.as_str(), &heard.resource), ("ADDED", &made));
+        let event = tokio::time::timeout(WAIT_TIMEOUT, watch.try_next()).await.unwrap().unwrap().unwrap();
+        assert_eq!((event.event.as_str(), &event.resource), ("ADDED", &created));
         let changed: Resource = client.call(Method::PATCH, &path, Some(&labels)).await.unwrap();
-        let heard = tokio::time::timeout(PATIENCE, watch.try_next()).await.unwrap().unwrap().unwrap();
-        assert_eq!((heard.event.as_str(), &heard.resource), ("MODIFIED", &changed));
+        let event = tokio::time::timeout(WAIT_TIMEOUT, watch.try_next()).await.unwrap().unwrap().unwrap();
+        assert_eq!((event.event.as_str(), &event.resource), ("MODIFIED", &changed));
         client.call_raw(Method::DELETE, &path, None).await.unwrap();
-        let heard = tokio::time::timeout(PATIENCE, watch.try_next()).await.unwrap().unwrap().unwrap();
-        assert_eq!((heard.event.as_str(), heard.resource.id), ("DELETED", made.id));
+        let event = tokio::time::timeout(WAIT_TIMEOUT, watch.try_next()).await.unwrap().unwrap().unwrap();
+        assert_eq!((event.event.as_str(), event.resource.id), ("DELETED", created.id));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn while_the_database_is_away_it_is_not_ready_and_says_so_to_whoever_asks() {
+    async fn requests_get_503_and_readyz_fails_while_the_database_is_unreachable() {
         let dir = tempfile::tempdir().unwrap();
-        let wire = Wire::to(&Postgres::start());
-        let api = FleetApi::start(&dir.path().join("fleet"), &mut fleet_api(wire.url()));
+        let proxy = PostgresProxy::start(&Postgres::start());
+        let api = FleetApi::start(&dir.path().join("fleet"), &mut fleet_api(proxy.url()));
         let (client, address) = (api.client(), authority(&api).to_owned());
-        let ready = async |wanted: u16| {
-            let asked = async || (get(&address, "/readyz").0 == wanted).then_some(());
-            eventually(&format!("/readyz is {wanted}"), asked).await;
+        let wait_for_readyz = async |expected: u16| {
+            let poll = async || (get(&address, "/readyz").0 == expected).then_some(());
+            eventually(&format!("/readyz returns {expected}"), poll).await;
         };
-        let made = create(&client, "kept").await;
-        ready(200).await;
+        let created = create(&client, "kept").await;
+        wait_for_readyz(200).await;
 
-        wire.cut();
-        ready(503).await;
+        proxy.interrupt();
+        wait_for_readyz(503).await;
         assert_eq!(get(&address, "/healthz").0, 200);
-        let one = format!("/clusters/{}", made.id);
+        let one = format!("/clusters/{}", created.id);
         let body = json!({"kind": "Cluster", "name": "late", "spec": {}});
         for (method, path, body) in [
             (Method::GET, "/clusters", None),
@@ -218,19 +218,22 @@ mod on_postgres {
             match client.call_raw(method.clone(), path, body).await {
                 Err(ClientError::Refused { status, code, detail }) => {
                     assert_eq!(status.as_u16(), 503, "{method} {path}: {code} {detail}");
-                    assert!(!detail.contains("127.0.0.1"), "{method} {path} tells of the inside: {detail}");
+                    assert!(
+                        !detail.contains("127.0.0.1"),
+                        "{method} {path} exposes an internal address: {detail}"
+                    );
                 }
                 other => panic!("{method} {path}: {other:?}"),
             }
         }
         let raw = axum::http::Request::get(format!("{BASE_PATH}/clusters")).body(Default::default()).unwrap();
-        let answer = client.send(raw).await.unwrap();
-        assert_eq!(answer.headers["content-type"], "application/problem+json");
+        let response = client.send(raw).await.unwrap();
+        assert_eq!(response.headers["content-type"], "application/problem+json");
 
-        wire.mend();
-        ready(200).await;
+        proxy.restore();
+        wait_for_readyz(200).await;
         let found: Resource = client.call(Method::GET, &one, None).await.unwrap();
-        assert_eq!(found, made);
+        assert_eq!(found, created);
         create(&client, "late").await;
         assert_eq!(names(&client).await, ["kept", "late"]);
     }

@@ -1,5 +1,4 @@
-//! Programs written in Go: the client library of add-ons, client-go and controller-runtime, against this server and
-//! against real Kubernetes.
+//! Runs Go tests with the client library of add-ons, client-go and controller-runtime, on this server and on real Kubernetes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,36 +9,36 @@ use crate::agent::Agent;
 use crate::server::{Server, bellwether, run, up};
 
 const BUILD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/go/build");
-/// What needs nothing but Kubernetes.
+/// The packages that need no CRDs and no agent.
 const CLIENTS: [&str; 3] = ["typed", "manager", "apply"];
 
 #[test]
-fn go_clients_beat_on_this_server() {
+fn go_clients_send_heartbeats_on_this_server() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
     let _server = Server::start(&dir, up(&dir).args(["--spokes", "0"]));
-    all_pass("addoninstance", &dir.join("kubeconfig"));
+    run_all_tests("addoninstance", &dir.join("kubeconfig"));
 }
 
 #[test]
-fn go_clients_beat_on_real_kubernetes() {
+fn go_clients_send_heartbeats_on_real_kubernetes() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let kubeconfig = runtime.block_on(real::kubeconfig("go"));
     let installed = run(bellwether(["crds", "--install", "--kubeconfig"]).arg(&kubeconfig));
     assert_eq!(installed.code, Some(0), "{}", installed.stderr);
     let parent = tempfile::tempdir().unwrap();
     let _agent = Agent::start(&parent.path().join("agent"), &kubeconfig, &["--leader-election=false"]);
-    all_pass("addoninstance", &kubeconfig);
+    run_all_tests("addoninstance", &kubeconfig);
 }
 
 #[test]
 fn client_go_and_controller_runtime_work_on_this_server() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
-    // Nobody but the tests writes the status of their workloads.
+    // Without the simulator, only the tests write the status of workloads.
     let _server = Server::start(&dir, up(&dir).args(["--spokes", "0", "--no-demo"]));
     for package in CLIENTS {
-        all_pass(package, &dir.join("kubeconfig"));
+        run_all_tests(package, &dir.join("kubeconfig"));
     }
 }
 
@@ -48,13 +47,13 @@ fn client_go_and_controller_runtime_work_on_real_kubernetes() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let kubeconfig = runtime.block_on(real::kubeconfig("go-clients"));
     for package in CLIENTS {
-        all_pass(package, &kubeconfig);
+        run_all_tests(package, &kubeconfig);
     }
 }
 
 /// Runs all tests of a Go package on a cluster.
-fn all_pass(package: &str, kubeconfig: &Path) {
-    let program = programs().join(format!("{package}.test"));
+fn run_all_tests(package: &str, kubeconfig: &Path) {
+    let program = build_tests().join(format!("{package}.test"));
     let go = |arguments: &[&str]| {
         let tests = Command::new(&program)
             .args(arguments)
@@ -63,19 +62,19 @@ fn all_pass(package: &str, kubeconfig: &Path) {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&tests.stdout).into_owned();
-        assert!(tests.status.success(), "{said}\n{}", String::from_utf8_lossy(&tests.stderr));
-        said
+        let output = String::from_utf8_lossy(&tests.stdout).into_owned();
+        assert!(tests.status.success(), "{output}\n{}", String::from_utf8_lossy(&tests.stderr));
+        output
     };
     let listed = go(&["-test.list", "^Test"]);
-    let said = go(&["-test.v"]);
+    let output = go(&["-test.v"]);
     let missing: Vec<&str> =
-        listed.lines().filter(|name| !said.contains(&format!("--- PASS: {name} "))).collect();
-    assert!(!listed.is_empty() && missing.is_empty(), "not all tests were run, but for {missing:?}:\n{said}");
+        listed.lines().filter(|name| !output.contains(&format!("--- PASS: {name} "))).collect();
+    assert!(!listed.is_empty() && missing.is_empty(), "these tests did not pass: {missing:?}\n{output}");
 }
 
-/// Builds the Go tests, unless they are built already.
-fn programs() -> PathBuf {
+/// Builds the Go tests, unless they are built already, and returns their directory.
+fn build_tests() -> PathBuf {
     let built = Command::new(BUILD).stdin(Stdio::null()).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     String::from_utf8(built.stdout).unwrap().trim_end().into()

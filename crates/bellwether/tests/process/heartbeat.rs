@@ -13,7 +13,7 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::server::{Ended, PATIENCE, Server, bellwether, run, up};
+use crate::server::{Ended, Server, WAIT_TIMEOUT, bellwether, run, up};
 
 const NAMESPACE: &str = "reference-addon";
 pub(crate) const UP: &str = "Healthy=True:ComponentsUp:All components are up: see the log.";
@@ -103,7 +103,7 @@ impl Running {
 
     /// Waits for the next line of stdout, and returns it without its time.
     pub(crate) fn line(&self) -> String {
-        let line = self.stdout.recv_timeout(PATIENCE).unwrap();
+        let line = self.stdout.recv_timeout(WAIT_TIMEOUT).unwrap();
         line.split_once(' ').unwrap().1.to_owned()
     }
 
@@ -217,7 +217,7 @@ async fn last_heartbeat_repeats_the_conditions() {
 async fn send_every_retries_until_the_instance_exists() {
     let fixture = HeartbeatFixture::new().await;
     let sending = Running::start(&mut fixture.command(&["send", "-n", NAMESPACE, "--every"]));
-    let error = sending.stderr.recv_timeout(PATIENCE).unwrap();
+    let error = sending.stderr.recv_timeout(WAIT_TIMEOUT).unwrap();
     assert!(
         error.contains("check that the Addon is installed") && error.contains("; trying again in "),
         "{error}"
@@ -269,7 +269,7 @@ async fn watch_prints_changes_of_state() {
 async fn watch_survives_an_outage_of_the_server() {
     let mut fixture = HeartbeatFixture::with_instance("10s").await;
     let watching = Running::start(&mut fixture.command(&["watch", "-o", "json"]));
-    let first: Value = serde_json::from_str(&watching.stdout.recv_timeout(PATIENCE).unwrap()).unwrap();
+    let first: Value = serde_json::from_str(&watching.stdout.recv_timeout(WAIT_TIMEOUT).unwrap()).unwrap();
     assert_eq!(first["state"], "Never");
     fixture.server.kill();
     let error = eventually("an error", || async { watching.stderr.try_recv().ok() }).await;

@@ -1,5 +1,5 @@
-//! `bellwether run hub` and an agent that serves it, on two clusters of real Kubernetes, each with the rights of `deploy/`
-//! and no others: an add-on reaches the spoke, goes from version to version, and leaves.
+//! `bellwether run hub` and `run agent` on two clusters of real Kubernetes, with only the permissions of `deploy/`: an add-on is
+//! installed on the spoke, upgraded, and deleted.
 
 use std::path::Path;
 
@@ -22,27 +22,27 @@ fn run_hub(log: &Path, kubeconfig: &Path) -> Server {
     process
 }
 
-/// What a person types, and sees.
+/// Runs `bellwether addon` with the arguments of a line, and returns its output.
 fn addon(hub: &Kubernetes, line: &str) -> String {
     let ended = run(bellwether(["addon"]).args(line.split(' ')).arg("--kubeconfig").arg(&hub.kubeconfig));
     assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
     ended.stdout
 }
 
-/// The rows of a table that begin with the cluster, with one space between their words.
+/// The rows of a table whose first cell is the cluster, with single spaces.
 fn rows(table: &str) -> Vec<String> {
-    let words = |row: &str| row.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
-    let rows = table.lines().map(words).filter(|row| row.first().is_some_and(|first| first == "my-cluster"));
+    let cells = |row: &str| row.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+    let rows = table.lines().map(cells).filter(|row| row.first().is_some_and(|first| first == "my-cluster"));
     rows.map(|row| row.join(" ")).collect()
 }
 
 #[tokio::test]
-async fn an_addon_reaches_a_real_cluster_and_leaves_it_by_the_rights_that_are_written_down() {
+async fn addon_is_installed_upgraded_and_deleted_with_the_permissions_of_deploy() {
     let (hub, spoke) = (Kubernetes::new("hub-of-one").await, Kubernetes::new("spoke-of-one").await);
     hub.kubectl("apply -k deploy/hub");
-    let rights = hub.kubeconfig_of("bellwether-hub", "bellwether-hub");
+    let kubeconfig = hub.kubeconfig_of("bellwether-hub", "bellwether-hub");
     let log = hub.dir.path().join("hub");
-    let mut controllers = run_hub(&log, &rights);
+    let mut controllers = run_hub(&log, &kubeconfig);
     hub.kubectl("apply -f deploy/examples/cluster-set.yaml");
     hub.kubectl("apply -f deploy/examples/join-cluster.yaml");
     hub.kubectl("apply -f deploy/examples/helloworld.yaml");
@@ -60,33 +60,33 @@ async fn an_addon_reaches_a_real_cluster_and_leaves_it_by_the_rights_that_are_wr
     let mut agent = Agent::start(&spoke.dir.path().join("agent"), &on_the_spoke, &arguments);
 
     let available = ".status.conditions[?(@.type=='ManagedClusterConditionAvailable')].status";
-    hub.until("managedcluster my-cluster", available, "True").await;
-    hub.until(ADDON, ".status.currentVersion", "v1").await;
-    hub.until(ADDON, REASON, "Succeed").await;
-    spoke.until(DEPLOYMENT, IMAGE, "helloworld:v1").await;
+    hub.wait_for("managedcluster my-cluster", available, "True").await;
+    hub.wait_for(ADDON, ".status.currentVersion", "v1").await;
+    hub.wait_for(ADDON, REASON, "Succeed").await;
+    spoke.wait_for(DEPLOYMENT, IMAGE, "helloworld:v1").await;
 
-    // The hub goes, and comes back to a change that nobody saw.
+    // The add-on is changed while the hub is stopped.
     assert_eq!(controllers.signal(Signal::TERM).code(), Some(0), "{}", controllers.log());
     let change = "my-cluster v1 v2 upgrade default/global-placement 1 at a time";
     assert_eq!(rows(&addon(&hub, "upgrade helloworld --version v2 --dry-run")), [change]);
-    let asked = "helloworld: default/global-placement asks for v2, v1 before";
-    assert!(addon(&hub, "upgrade helloworld --version v2 --yes").contains(asked));
-    let mut controllers = run_hub(&log, &rights);
-    hub.until(ADDON, ".status.currentVersion", "v2").await;
-    hub.until(ADDON, ".status.lastVersion", "v1").await;
-    spoke.until(DEPLOYMENT, IMAGE, "helloworld:v2").await;
-    // Nothing runs Deployments there.
+    let written = "helloworld: default/global-placement requests v2 (was v1)";
+    assert!(addon(&hub, "upgrade helloworld --version v2 --yes").contains(written));
+    let mut controllers = run_hub(&log, &kubeconfig);
+    hub.wait_for(ADDON, ".status.currentVersion", "v2").await;
+    hub.wait_for(ADDON, ".status.lastVersion", "v1").await;
+    spoke.wait_for(DEPLOYMENT, IMAGE, "helloworld:v2").await;
+    // No controller runs Deployments on the spoke, so their availability is unknown.
     let shown = rows(&addon(&hub, "status helloworld"));
     assert!(shown.iter().all(|row| row.starts_with("my-cluster v2 v2 v1 Succeed,Unknown ")), "{shown:?}");
     let back = "my-cluster v2 v1 rollback default/global-placement 1 at a time";
     assert_eq!(rows(&addon(&hub, "rollback helloworld --dry-run")), [back]);
 
     hub.kubectl("delete clustermanagementaddon helloworld");
-    hub.until_gone(ADDON).await;
-    hub.until_gone(WORK).await;
-    spoke.until_gone(DEPLOYMENT).await;
+    hub.wait_for_deletion(ADDON).await;
+    hub.wait_for_deletion(WORK).await;
+    spoke.wait_for_deletion(DEPLOYMENT).await;
     hub.kubectl("delete managedcluster my-cluster");
-    hub.until_gone("managedcluster my-cluster").await;
+    hub.wait_for_deletion("managedcluster my-cluster").await;
     for (name, process) in [("hub", &mut controllers), ("agent", &mut agent.process)] {
         assert_eq!(process.signal(Signal::TERM).code(), Some(0), "{}", process.log());
         let log = process.log().to_lowercase();

@@ -1,4 +1,4 @@
-//! A cluster of real Kubernetes, as a person with kubectl meets it.
+//! A cluster of real Kubernetes with our CRDs, used with kubectl.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::server::{bellwether, run};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// A cluster that has our definitions, met as its administrator.
+/// A cluster with our CRDs, and the kubeconfig of its administrator.
 pub(crate) struct Kubernetes {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) kubeconfig: PathBuf,
@@ -29,15 +29,15 @@ impl Kubernetes {
         &self,
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<String, String> {
-        let assets = std::env::var(real::ASSETS).expect("kubectl is among the assets");
+        let assets = std::env::var(real::ASSETS).expect("KUBEBUILDER_ASSETS is set");
         let mut kubectl = Command::new(Path::new(&assets).join("kubectl"));
         let ended = run(kubectl.args(arguments).arg("--kubeconfig").arg(&self.kubeconfig).current_dir(ROOT));
         if ended.code == Some(0) { Ok(ended.stdout) } else { Err(ended.stdout + &ended.stderr) }
     }
 
-    /// What a person types.
+    /// Runs kubectl with the arguments of a line.
     pub(crate) fn kubectl(&self, line: &str) -> String {
-        self.try_kubectl(line.split(' ')).unwrap_or_else(|words| panic!("kubectl {line}: {words}"))
+        self.try_kubectl(line.split(' ')).unwrap_or_else(|output| panic!("kubectl {line}: {output}"))
     }
 
     pub(crate) fn apply(&self, object: &Value) {
@@ -46,25 +46,25 @@ impl Kubernetes {
         self.kubectl(&format!("apply -f {}", path.display()));
     }
 
-    /// Looks at an object until a member of it has a value.
-    pub(crate) async fn until(&self, object: &str, member: &str, wanted: &str) {
-        let line = format!("get {object} -o jsonpath={{{member}}}");
-        eventually(&format!("{object} has {wanted} at {member}"), || async {
-            (self.try_kubectl(line.split(' ')).is_ok_and(|found| found == wanted)).then_some(())
+    /// Waits until a JSONPath of an object has a value.
+    pub(crate) async fn wait_for(&self, object: &str, path: &str, expected: &str) {
+        let line = format!("get {object} -o jsonpath={{{path}}}");
+        eventually(&format!("{path} of {object} is {expected}"), || async {
+            (self.try_kubectl(line.split(' ')).is_ok_and(|found| found == expected)).then_some(())
         })
         .await;
     }
 
-    /// Looks until an object is gone.
-    pub(crate) async fn until_gone(&self, object: &str) {
+    /// Waits until an object does not exist any more.
+    pub(crate) async fn wait_for_deletion(&self, object: &str) {
         let line = format!("get {object}");
-        eventually(&format!("{object} is gone"), || async {
-            self.try_kubectl(line.split(' ')).is_err_and(|words| words.contains("not found")).then_some(())
+        eventually(&format!("{object} is deleted"), || async {
+            self.try_kubectl(line.split(' ')).is_err_and(|output| output.contains("not found")).then_some(())
         })
         .await;
     }
 
-    /// A kubeconfig of a ServiceAccount, in its namespace, by a token that the API server makes.
+    /// Writes a kubeconfig of a ServiceAccount, with its namespace and a token from the API server.
     pub(crate) fn kubeconfig_of(&self, account: &str, namespace: &str) -> PathBuf {
         let token = self.kubectl(&format!("create token {account} -n {namespace}"));
         let mut config: Value = serde_json::from_slice(&std::fs::read(&self.kubeconfig).unwrap()).unwrap();
@@ -75,10 +75,10 @@ impl Kubernetes {
         path
     }
 
-    /// Whether a ServiceAccount may do something.
-    pub(crate) fn may(&self, account: &str, namespace: &str, what: &str) -> bool {
-        let line = format!("auth can-i {what} --as=system:serviceaccount:{namespace}:{account}");
-        let answer = self.try_kubectl(line.split(' ')).unwrap_or_else(|words| words);
-        answer.lines().any(|line| line == "yes")
+    /// Whether a ServiceAccount has a permission, such as `get secrets -n default`.
+    pub(crate) fn can(&self, account: &str, namespace: &str, permission: &str) -> bool {
+        let line = format!("auth can-i {permission} --as=system:serviceaccount:{namespace}:{account}");
+        let output = self.try_kubectl(line.split(' ')).unwrap_or_else(|output| output);
+        output.lines().any(|line| line == "yes")
     }
 }

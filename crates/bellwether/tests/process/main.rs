@@ -1,17 +1,21 @@
-//! The real binary, started as a process of its own on a directory of its own, and met over its ports only.
+//! Tests of the `bellwether` binary: each starts it as a process on a temporary directory, and uses only its ports, files and
+//! output.
 
-// Clippy's leave for tests does not reach the functions that tests share.
+// Clippy allows these in tests, but not in the functions that tests share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod access;
 mod addon;
 mod agent;
 #[cfg(feature = "real-kubernetes")]
-mod agent_rights;
-mod bench;
+mod agent_rbac;
+#[cfg(feature = "real-kubernetes")]
+mod console_blocks;
 mod crash;
 mod crds;
 mod demo;
+#[cfg(feature = "real-kubernetes")]
+mod docs;
 mod fleet_api;
 mod fleet_cli;
 mod fleet_crash;
@@ -20,21 +24,17 @@ mod go_clients;
 mod heartbeat;
 #[cfg(feature = "real-kubernetes")]
 mod hub;
-mod join;
 #[cfg(feature = "real-kubernetes")]
 mod kubectl;
 #[cfg(feature = "real-kubernetes")]
 mod kubernetes;
 #[cfg(feature = "real-kubernetes")]
 mod masks;
-#[cfg(feature = "real-kubernetes")]
-mod page;
-#[cfg(feature = "real-kubernetes")]
-mod pages;
+#[cfg(feature = "real-postgres")]
+mod postgres_proxy;
 #[cfg(feature = "real-kubernetes")]
 mod python_client;
 mod server;
+mod spokes;
 mod start;
 mod stop;
-#[cfg(feature = "real-postgres")]
-mod wire;

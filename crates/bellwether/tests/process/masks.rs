@@ -1,24 +1,25 @@
-//! What is compared of what commands print: all but what differs from run to run. These words are masked, with the
-//! quotes and commas around them, and so is the room that they take in a table:
+//! Masks the parts of output that differ between runs, so that output can be compared. Masked parts lose the quotes and commas
+//! around them, and runs of spaces become one space:
 //!
 //! | mask | for |
 //! |---|---|
-//! | `<uid>` | an identity of 36 characters |
+//! | `<uid>` | a UUID |
 //! | `<time>` | `2024-05-01T10:00:00Z` |
 //! | `<date>`, `<clock>` | `2024-05-01`, `10:00:00` |
 //! | `<age>` | `5s`, `2m10s`, `6y317d` |
 //! | `<revision>` | a number in quotes |
 
-/// A text as it is compared, line by line.
+/// Masks a text, line by line.
 pub(crate) fn masked(text: &str) -> String {
     text.lines()
         .map(|line| {
-            line.split(' ').map(word).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ") + "\n"
+            line.split(' ').map(mask_word).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+                + "\n"
         })
         .collect()
 }
 
-fn word(word: &str) -> &str {
+fn mask_word(word: &str) -> &str {
     let bare = word.trim_matches(|c: char| "\"',:".contains(c));
     if is_uuid(bare) {
         "<uid>"
@@ -47,7 +48,7 @@ fn is_time(word: &str) -> bool {
     word.len() >= 20 && word.ends_with('Z') && word.as_bytes().get(10) == Some(&b'T')
 }
 
-/// Whether a word has a digit for every 0 of the shape, and is the shape elsewhere.
+/// Whether a word has a digit wherever the shape has a 0, and otherwise equals the shape.
 fn has_shape(word: &str, shape: &str) -> bool {
     word.len() == shape.len()
         && word.bytes().zip(shape.bytes()).all(|(byte, wanted)| match wanted {
@@ -63,7 +64,7 @@ fn is_age(word: &str) -> bool {
 }
 
 #[test]
-fn what_differs_from_run_to_run_is_masked() {
+fn parts_that_differ_between_runs_are_masked() {
     let rows = [
         ("addon-instance   12s   3m24s", "addon-instance <age> <age>\n"),
         ("  uid: 172fae0e-4b4d-46ae-bd06-2cf23c01cda2", "uid: <uid>\n"),

@@ -1,4 +1,4 @@
-//! Programs written in Python: the official client library against this server and against real Kubernetes.
+//! Runs tests with the official Python client, on this server and on real Kubernetes.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,36 +10,39 @@ use crate::server::{Server, up};
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/python");
 
 #[test]
-fn the_python_client_works_on_this_server() {
+fn python_client_works_on_this_server() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
-    // Nobody but the tests writes the status of their workloads.
+    // Without the simulator, only the tests write the status of workloads.
     let _server = Server::start(&dir, up(&dir).args(["--spokes", "0", "--no-demo"]));
-    all_pass(&dir.join("kubeconfig"));
+    run_all_tests(&dir.join("kubeconfig"));
 }
 
 #[test]
-fn the_python_client_works_on_real_kubernetes() {
+fn python_client_works_on_real_kubernetes() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    all_pass(&runtime.block_on(real::kubeconfig("python")));
+    run_all_tests(&runtime.block_on(real::kubeconfig("python")));
 }
 
 /// Runs all Python tests on a cluster.
-fn all_pass(kubeconfig: &Path) {
-    let tests = Command::new(interpreter())
+fn run_all_tests(kubeconfig: &Path) {
+    let tests = Command::new(install_client())
         .args(["-B", "flow.py", "-v"])
         .current_dir(PYTHON)
         .env("KUBECONFIG", kubeconfig)
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&tests.stderr);
-    assert!(tests.status.success(), "{said}");
-    assert!(said.contains("\nOK\n") && said.contains("test_a_config_map_lives_its_whole_life"), "{said}");
+    let output = String::from_utf8_lossy(&tests.stderr);
+    assert!(tests.status.success(), "{output}");
+    assert!(
+        output.contains("\nOK\n") && output.contains("test_a_config_map_lives_its_whole_life"),
+        "{output}"
+    );
 }
 
-/// Installs the client, unless it is installed already.
-fn interpreter() -> String {
+/// Installs the client, unless it is installed already, and returns the Python interpreter.
+fn install_client() -> String {
     let install = format!("{PYTHON}/install");
     let installed = Command::new(install).stdin(Stdio::null()).output().unwrap();
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));

@@ -1,4 +1,4 @@
-//! One way to start the binary and to know when it is ready or gone. What it should do is in the tests.
+//! Starts the binary, and waits until it is ready or has ended. Assertions about its behaviour are in the tests.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,10 +13,10 @@ use bellwether_fleet::client::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long anything may take before the test gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a condition is looked at.
-const GLANCE: Duration = Duration::from_millis(5);
+/// How long any step may take before the test fails.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a condition is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A command line of the binary.
 pub(crate) fn bellwether<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
@@ -25,19 +25,19 @@ pub(crate) fn bellwether<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Co
     command
 }
 
-/// `bellwether up` on a directory and on ports that are free.
+/// `bellwether up` on a data directory and on free ports.
 pub(crate) fn up(dir: &Path) -> Command {
     let mut command = bellwether(["up", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data-dir"]);
     command.arg(dir);
     command
 }
 
-/// `bellwether run fleet-api` on a database and on a port that is free.
+/// `bellwether run fleet-api` on a database and on a free port.
 pub(crate) fn fleet_api(database: &str) -> Command {
     bellwether(["run", "fleet-api", "--listen", "127.0.0.1:0", "--database", database])
 }
 
-/// How a command that ends by itself ended.
+/// The exit code and the output of a command that has ended.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -55,37 +55,37 @@ pub(crate) fn run(command: &mut Command) -> Ended {
     };
     let stdout = read(Box::new(child.stdout.take().unwrap()));
     let stderr = read(Box::new(child.stderr.take().unwrap()));
-    let status = end_of(&mut child);
+    let status = wait_for_exit(&mut child);
     Ended { code: status.code(), stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
 }
 
-fn end_of(child: &mut Child) -> ExitStatus {
-    let deadline = Instant::now() + PATIENCE;
+fn wait_for_exit(child: &mut Child) -> ExitStatus {
+    let deadline = Instant::now() + WAIT_TIMEOUT;
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
         if Instant::now() > deadline {
             let _ = child.kill();
-            panic!("the process did not end within {PATIENCE:?}");
+            panic!("the process did not exit within {WAIT_TIMEOUT:?}");
         }
-        thread::sleep(GLANCE);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Asks a plain HTTP port, and returns status and body.
+/// Sends a GET request over plain HTTP, and returns the status and the body.
 pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(WAIT_TIMEOUT)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, body.to_owned())
 }
 
-/// A running server. It is killed when dropped, as by a crash.
+/// A running server. On drop it is killed, as in a crash.
 pub(crate) struct Server {
     child: Child,
     dir: PathBuf,
@@ -94,7 +94,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server and does not wait for it.
+    /// Starts a server without waiting until it is up.
     pub(crate) fn launch(dir: &Path, command: &mut Command) -> Self {
         let log = dir.with_extension("log");
         let stderr = File::options().create(true).append(true).open(&log).unwrap();
@@ -109,7 +109,7 @@ impl Server {
         Self { child, dir: dir.to_owned(), log, banner }
     }
 
-    /// Starts a server and waits until it says that it is up.
+    /// Starts a server and waits until it prints that it is up.
     pub(crate) fn start(dir: &Path, command: &mut Command) -> Self {
         let server = Self::launch(dir, command);
         let line = server.line();
@@ -117,15 +117,15 @@ impl Server {
         server
     }
 
-    /// The next line that it prints.
+    /// Waits for the next line of stdout.
     pub(crate) fn line(&self) -> String {
-        match self.banner.recv_timeout(PATIENCE) {
+        match self.banner.recv_timeout(WAIT_TIMEOUT) {
             Ok(line) => line,
-            Err(_) => panic!("not a line within {PATIENCE:?}: {}", self.log()),
+            Err(_) => panic!("no line on stdout within {WAIT_TIMEOUT:?}: {}", self.log()),
         }
     }
 
-    /// What it wrote to stderr, also in earlier lives.
+    /// The content of stderr, also of earlier processes on the same directory.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -137,7 +137,7 @@ impl Server {
         addresses[name].as_str().unwrap().to_owned()
     }
 
-    /// How to reach a context of the kubeconfig. Nothing is tried twice: every error is seen by the test.
+    /// The client configuration of a context of the kubeconfig. Requests are not retried, so that the test sees every error.
     pub(crate) async fn config(&self, context: &str) -> kube::Config {
         let kubeconfig = Kubeconfig::read_from(self.dir.join("kubeconfig")).unwrap();
         let options = KubeConfigOptions { context: Some(context.into()), ..KubeConfigOptions::default() };
@@ -147,47 +147,47 @@ impl Server {
         config
     }
 
-    /// A client of a context, with a connection of its own.
+    /// A client of a context, with its own connection.
     pub(crate) async fn client(&self, context: &str) -> kube::Client {
         kube::Client::try_from(self.config(context).await).unwrap()
     }
 
-    /// Ends it at once, with no chance to tidy up.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to stop, and waits for that.
+    /// Stops the process with SIGTERM, and waits until it has exited.
     pub(crate) fn terminate(&mut self) -> ExitStatus {
         self.signal(Signal::TERM)
     }
 
-    /// Sends a signal that ends it, and waits for that.
+    /// Sends a signal, and waits until the process has exited.
     pub(crate) fn signal(&mut self, signal: Signal) -> ExitStatus {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
-        end_of(&mut self.child)
+        wait_for_exit(&mut self.child)
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A running fleet API. It is killed when dropped, as by a crash.
+/// A running fleet API. On drop it is killed, as in a crash.
 pub(crate) struct FleetApi {
     server: Server,
     address: String,
 }
 
 impl FleetApi {
-    /// Starts one and waits until it says that it is up. What it logs is beside `place`.
-    pub(crate) fn start(place: &Path, command: &mut Command) -> Self {
-        let server = Server::launch(place, command);
+    /// Starts a fleet API and waits until it prints that it is up. Its log is `path` with the extension `log`.
+    pub(crate) fn start(path: &Path, command: &mut Command) -> Self {
+        let server = Server::launch(path, command);
         let line = server.line();
         let address = line
             .strip_prefix("The fleet API is up at ")
@@ -196,12 +196,12 @@ impl FleetApi {
         Self { server, address }
     }
 
-    /// Where it is, such as `http://127.0.0.1:8000`.
+    /// The address, such as `http://127.0.0.1:8000`.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// A client with connections of its own.
+    /// A client with its own connections.
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.address, None).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Starting: what a first start leaves in the directory, what a later one finds there, and every reason not to start.
+//! Start of the server: the files of a first start, restarts, and errors that prevent a start.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,16 +11,16 @@ use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{Api, ListParams, ObjectMeta, PostParams};
 use kube::config::Kubeconfig;
 
-use crate::server::{PATIENCE, Server, bellwether, get, run, up};
+use crate::server::{Server, WAIT_TIMEOUT, bellwether, get, run, up};
 
-/// A place for a data directory that does not exist yet.
-fn place() -> (tempfile::TempDir, PathBuf) {
+/// A path for a data directory that does not exist yet.
+fn new_data_dir() -> (tempfile::TempDir, PathBuf) {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
     (parent, dir)
 }
 
-/// Everything below a directory, with its bytes; nothing for a directory.
+/// All files below a directory with their content, and all directories with `None`.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::from([(dir.to_owned(), None)]);
     for entry in fs::read_dir(dir).unwrap() {
@@ -44,8 +44,8 @@ async fn configmaps(server: &Server, context: &str) -> Api<ConfigMap> {
 }
 
 #[test]
-fn everything_in_the_directory_is_for_its_owner_only() {
-    let (_parent, dir) = place();
+fn files_of_the_data_directory_are_accessible_only_to_their_owner() {
+    let (_parent, dir) = new_data_dir();
     let server = Server::start(&dir, &mut up(&dir));
     let found = contents(&dir);
     for file in ["store.redb", "lock", "kubeconfig", "endpoints.json", "pki/ca.key", "pki/admin.key"] {
@@ -59,8 +59,8 @@ fn everything_in_the_directory_is_for_its_owner_only() {
 }
 
 #[test]
-fn the_kubeconfig_has_the_hub_as_current_context_and_one_for_every_spoke() {
-    let (_parent, dir) = place();
+fn kubeconfig_has_the_hub_as_current_context_and_a_context_for_every_spoke() {
+    let (_parent, dir) = new_data_dir();
     let server = Server::start(&dir, up(&dir).args(["--spokes", "2"]));
     let kubeconfig = Kubeconfig::read_from(dir.join("kubeconfig")).unwrap();
     let contexts: Vec<_> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
@@ -75,8 +75,8 @@ fn the_kubeconfig_has_the_hub_as_current_context_and_one_for_every_spoke() {
 }
 
 #[tokio::test]
-async fn the_addresses_in_endpoints_json_answer() {
-    let (_parent, dir) = place();
+async fn addresses_in_endpoints_json_respond() {
+    let (_parent, dir) = new_data_dir();
     let server = Server::start(&dir, &mut up(&dir));
     let http = server.address("http").strip_prefix("http://").unwrap().to_owned();
     for endpoint in ["/healthz", "/readyz"] {
@@ -88,26 +88,26 @@ async fn the_addresses_in_endpoints_json_answer() {
 }
 
 #[tokio::test]
-async fn a_restart_keeps_the_data_and_the_identities() {
-    let (_parent, dir) = place();
+async fn restart_keeps_the_data_and_the_ca() {
+    let (_parent, dir) = new_data_dir();
     let mut server = Server::start(&dir, &mut up(&dir));
-    let made = configmaps(&server, "spoke-3").await;
-    let made = made.create(&PostParams::default(), &configmap("kept")).await.unwrap();
+    let created = configmaps(&server, "spoke-3").await;
+    let created = created.create(&PostParams::default(), &configmap("kept")).await.unwrap();
     let authority = fs::read(dir.join("pki/ca.crt")).unwrap();
     assert!(server.terminate().success());
 
     let server = Server::start(&dir, &mut up(&dir));
-    assert_eq!(configmaps(&server, "spoke-3").await.get("kept").await.unwrap(), made);
+    assert_eq!(configmaps(&server, "spoke-3").await.get("kept").await.unwrap(), created);
     assert_eq!(configmaps(&server, "hub").await.get_opt("kept").await.unwrap(), None);
     assert_eq!(fs::read(dir.join("pki/ca.crt")).unwrap(), authority);
 }
 
 #[tokio::test]
-async fn a_spoke_that_is_no_longer_counted_is_not_served_but_keeps_its_data() {
-    let (_parent, dir) = place();
+async fn spoke_beyond_the_number_of_spokes_is_not_served_but_keeps_its_data() {
+    let (_parent, dir) = new_data_dir();
     let mut server = Server::start(&dir, up(&dir).args(["--spokes", "3"]));
-    let made = configmaps(&server, "spoke-2").await;
-    let made = made.create(&PostParams::default(), &configmap("kept")).await.unwrap();
+    let created = configmaps(&server, "spoke-2").await;
+    let created = created.create(&PostParams::default(), &configmap("kept")).await.unwrap();
     server.terminate();
 
     let mut server = Server::start(&dir, up(&dir).args(["--spokes", "1"]));
@@ -122,16 +122,16 @@ async fn a_spoke_that_is_no_longer_counted_is_not_served_but_keeps_its_data() {
 
     let server = Server::start(&dir, up(&dir).args(["--spokes", "3"]));
     let spoke = configmaps(&server, "spoke-2").await;
-    assert_eq!(spoke.get("kept").await.unwrap(), made);
+    assert_eq!(spoke.get("kept").await.unwrap(), created);
     assert_eq!(spoke.get_opt("new").await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn a_second_server_on_the_directory_is_refused_and_changes_nothing() {
-    let (_parent, dir) = place();
-    // The clusters' leases would be written all the time.
+async fn second_server_on_a_data_directory_fails_and_changes_nothing() {
+    let (_parent, dir) = new_data_dir();
+    // Without cluster-lease, which would write to the store all the time.
     let server = Server::start(&dir, up(&dir).args(["--no-demo", "--controllers=heartbeat-checker"]));
-    at_rest(&server).await;
+    wait_until_idle(&server).await;
     let configmaps = configmaps(&server, "hub").await;
     configmaps.create(&PostParams::default(), &configmap("kept")).await.unwrap();
     let before = contents(&dir);
@@ -144,7 +144,7 @@ async fn a_second_server_on_the_directory_is_refused_and_changes_nothing() {
         assert!(ended.stdout.is_empty(), "{}", ended.stdout);
         let after = contents(&dir);
         let kept = |path: &PathBuf, bytes: &Option<Vec<u8>>| match (bytes, after.get(path)) {
-            // The first one goes on writing it: a line comes a moment after the answer that it tells of.
+            // The first server still appends to it: the line of a request is written after its response.
             (Some(before), Some(Some(now))) if path.ends_with("audit.log") => now.starts_with(before),
             (before, now) => Some(before) == now,
         };
@@ -156,8 +156,8 @@ async fn a_second_server_on_the_directory_is_refused_and_changes_nothing() {
     assert!(configmaps.get_opt("kept").await.unwrap().is_some());
 }
 
-/// Waits until the server itself has nothing more to write: every first namespace has what each gets.
-async fn at_rest(server: &Server) {
+/// Waits until the server has no more initial objects to write: every first namespace has its ServiceAccount and CA ConfigMap.
+async fn wait_until_idle(server: &Server) {
     const FIRST_NAMESPACES: usize = 4;
     let complete = async {
         for context in ["hub", "spoke-1", "spoke-2", "spoke-3"] {
@@ -171,12 +171,12 @@ async fn at_rest(server: &Server) {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, complete).await.unwrap();
+    tokio::time::timeout(WAIT_TIMEOUT, complete).await.unwrap();
 }
 
 #[test]
-fn a_damaged_store_is_named_and_left_as_it_is() {
-    let (_parent, dir) = place();
+fn damaged_store_is_an_error_that_names_it_and_does_not_change_it() {
+    let (_parent, dir) = new_data_dir();
     drop(Server::start(&dir, &mut up(&dir)));
     let store = dir.join("store.redb");
     let whole = fs::read(&store).unwrap();
@@ -202,23 +202,24 @@ fn a_damaged_store_is_named_and_left_as_it_is() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_the_flag_that_chooses_another() {
-    let (_parent, dir) = place();
+fn address_in_use_is_an_error_that_names_it_and_its_flag() {
+    let (_parent, dir) = new_data_dir();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for (flag, other) in [("--listen", "--http"), ("--http", "--listen")] {
         let mut command = bellwether(["up", flag, &address, other, "127.0.0.1:0", "--data-dir"]);
         let ended = run(command.arg(&dir));
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-        let says = |text: &str| assert!(ended.stderr.contains(text), "no {text:?} in {}", ended.stderr);
-        says(&format!("cannot listen on {address}"));
-        says(flag);
-        assert!(!dir.exists(), "a start that cannot succeed left something behind");
+        let assert_contains =
+            |text: &str| assert!(ended.stderr.contains(text), "no {text:?} in {}", ended.stderr);
+        assert_contains(&format!("cannot listen on {address}"));
+        assert_contains(flag);
+        assert!(!dir.exists(), "a failed start created the data directory");
     }
 }
 
 #[test]
-fn a_mistake_on_the_command_line_is_a_usage_error() {
+fn invalid_arguments_are_usage_errors() {
     for arguments in [
         &["up", "--no-such-flag"][..],
         &["up", "--spokes", "many"],
@@ -234,12 +235,12 @@ fn a_mistake_on_the_command_line_is_a_usage_error() {
 }
 
 #[test]
-fn a_first_start_that_is_killed_at_any_moment_can_be_repeated() {
+fn first_start_can_be_repeated_after_a_kill_at_any_time() {
     for millis in (0..60).step_by(4) {
-        let (_parent, dir) = place();
-        let mut hasty = Server::launch(&dir, &mut up(&dir));
+        let (_parent, dir) = new_data_dir();
+        let mut killed = Server::launch(&dir, &mut up(&dir));
         std::thread::sleep(Duration::from_millis(millis));
-        hasty.kill();
+        killed.kill();
         Server::start(&dir, &mut up(&dir));
     }
 }

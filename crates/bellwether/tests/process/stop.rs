@@ -1,4 +1,4 @@
-//! Stopping on request: in time, tidily, and with what was answered on disk.
+//! A signal stops the server in time and cleanly.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,10 @@ use rustix::process::Signal;
 
 use crate::server::{Server, up};
 
-/// How long a stop may take.
-const STOP: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test]
-async fn a_signal_stops_it_within_five_seconds_although_somebody_watches() {
+async fn signal_stops_the_server_within_five_seconds_although_a_client_watches() {
     for signal in [Signal::TERM, Signal::INT] {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("data");
@@ -24,10 +23,10 @@ async fn a_signal_stops_it_within_five_seconds_although_somebody_watches() {
         let endpoints = dir.join("endpoints.json");
         assert!(endpoints.exists());
 
-        let asked = Instant::now();
+        let signalled = Instant::now();
         let status = server.signal(signal);
-        assert!(asked.elapsed() < STOP, "{signal:?} took {:?}", asked.elapsed());
+        assert!(signalled.elapsed() < STOP_TIMEOUT, "{signal:?} took {:?}", signalled.elapsed());
         assert_eq!(status.code(), Some(0), "{signal:?}: {status}");
-        assert!(!endpoints.exists(), "{signal:?} left endpoints.json");
+        assert!(!endpoints.exists(), "{signal:?}: endpoints.json was not removed");
     }
 }

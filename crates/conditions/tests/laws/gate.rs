@@ -34,9 +34,14 @@ fn risk_is_unmet_unless_accepted_and_not_refused(
 #[test]
 fn required_check_cannot_be_accepted() {
     let checks = [Check::must_hold("canary", Finding::Concern("canary is still updating".to_owned()))];
+    assert_eq!(
+        Gate::of_required(&checks).first_unmet().map(String::as_str),
+        Some("canary is still updating")
+    );
     let decisions = [decision("canary", Decision::Accepted, "")];
     let gate = Gate::evaluate(&checks, &decisions);
-    let unmet = Unmet { id: &"canary", concern: "canary is still updating", cause: BlockCause::MustHold };
+    let concern = "canary is still updating".to_owned();
+    let unmet = Unmet { id: &"canary", concern: &concern, cause: BlockCause::MustHold };
     assert_eq!(gate, Gate { unmet: vec![unmet], accepted: vec![] });
     assert_eq!(gate.describe_unmet(), "canary: canary is still updating");
 }
@@ -46,7 +51,8 @@ fn gate_lists_accepted_risks_with_reasons() {
     let checks = [Check::risk("a", "slow disk"), Check::must_hold("b", Finding::Clear)];
     let decisions =
         [decision("a", Decision::Accepted, "replaced tonight"), decision("a", Decision::Accepted, "again")];
-    let accepted = Accepted { id: &"a", concern: "slow disk", reason: Some("replaced tonight") };
+    let concern = "slow disk".to_owned();
+    let accepted = Accepted { id: &"a", concern: &concern, reason: Some("replaced tonight") };
     let gate = Gate::evaluate(&checks, &decisions);
     assert!(gate.is_open());
     assert_eq!(gate.accepted, [accepted]);

@@ -1,5 +1,5 @@
-//! What the statuses of adapters add up to: the conditions of the resource. The two of the whole are
-//! [`fold::generation`](bellwether_conditions::fold::generation); this gives them their reports and their words.
+//! The conditions of a resource, computed from the statuses of its adapters. The two combined conditions are computed by
+//! [`fold::generation`](bellwether_conditions::fold::generation); this module provides its input, reasons and messages.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use crate::resource::{AdapterCondition, AdapterRecord, AdapterStatus, Resource, 
 use crate::vocabulary::reported::{AVAILABLE, FINALIZED};
 use crate::vocabulary::{adapter_condition, is_current, is_last_known};
 
-/// Whether anything still belongs to a resource.
+/// Whether a resource has children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Children {
-    /// Nothing does.
+    /// It has no children.
     None,
-    /// Something does.
+    /// It has children.
     Some,
 }
 
-/// The conditions of a resource, from those it has and what its adapters reported. `cause` is when that happened which
-/// made us ask: the time of a report, or of a change.
+/// Computes the conditions of a resource from its current conditions and the reports of its adapters. `cause` is the time of the
+/// report or change that triggered the computation.
 pub fn aggregate(
     kinds: &Kinds,
     resource: &Resource,
@@ -47,9 +47,8 @@ pub fn aggregate(
     conditions
 }
 
-/// Whether a resource that is being deleted has nothing left to wait for but its children: every required adapter has
-/// cleaned up, and said so of the generation that deletes it.
-pub(super) fn finalized(
+/// Whether every required adapter has reported, for the generation of the deletion, that it has cleaned up.
+pub(super) fn is_finalized(
     kinds: &Kinds,
     resource: &Resource,
     adapters: &BTreeMap<String, AdapterRecord>,
@@ -57,7 +56,8 @@ pub(super) fn finalized(
     let Some(kind) = kinds.get(&resource.kind) else { return false };
     let done = |adapter: &String| {
         adapters.get(adapter).and_then(|record| record.status.as_ref()).is_some_and(|status| {
-            status.observed_generation == resource.generation && says(status, FINALIZED) == Some(Status::True)
+            status.observed_generation == resource.generation
+                && status_of(status, FINALIZED) == Some(Status::True)
         })
     };
     resource.is_deleting() && kind.required_adapters.iter().all(done)
@@ -75,10 +75,10 @@ impl Whole<'_> {
     fn current(&self, type_: &str) -> Option<ResourceCondition> {
         let deleting = self.resource.is_deleting();
         let wanted = if deleting { FINALIZED } else { AVAILABLE };
-        // An adapter that has finalized counts even where it cannot tell whether what is gone is available.
-        let reports = self.reports(|status| match says(status, AVAILABLE) {
+        // During a deletion, an adapter that has finalized counts even if Available is Unknown.
+        let reports = self.reports(|status| match status_of(status, AVAILABLE) {
             Some(Status::Unknown) | None if !deleting => None,
-            _ => Some(says(status, wanted) == Some(Status::True)),
+            _ => Some(status_of(status, wanted) == Some(Status::True)),
         });
         let precondition = match (deleting, self.children) {
             (true, Children::Some) => Precondition::Unmet,
@@ -86,31 +86,31 @@ impl Whole<'_> {
         };
         let before = self.before(is_current);
         let evaluation = self.snapshot(&reports).current(before.map(folded_status).as_ref(), precondition)?;
-        let (reason, message) = current_in_words(&evaluation.cause, wanted);
+        let (reason, message) = describe_current(&evaluation.cause, wanted);
         Some(self.condition(type_, before, evaluation.status, reason, message))
     }
 
     fn last_known(&self, type_: &str) -> Option<ResourceCondition> {
-        let reports = self.reports(|status| match says(status, AVAILABLE)? {
+        let reports = self.reports(|status| match status_of(status, AVAILABLE)? {
             Status::True => Some(true),
             Status::False => Some(false),
             Status::Unknown => None,
         });
         let before = self.before(is_last_known);
-        // Who has finalized and cannot tell any more takes nothing back.
-        let cannot_tell = |adapter: &String| {
+        // An adapter that reports Unknown after it has finalized does not change the last known status.
+        let is_unknown = |adapter: &String| {
             self.statuses
                 .get(adapter.as_str())
-                .is_some_and(|status| says(status, AVAILABLE) == Some(Status::Unknown))
+                .is_some_and(|status| status_of(status, AVAILABLE) == Some(Status::Unknown))
         };
-        if self.required.iter().any(cannot_tell)
+        if self.required.iter().any(is_unknown)
             && let Some(before) = before
         {
             return Some(ResourceCondition { type_: type_.to_owned(), ..before.clone() });
         }
         let evaluation: Evaluation<LastKnownCause<'_, String>> =
             self.snapshot(&reports).last_known(before.map(folded_status).as_ref())?;
-        let (reason, message) = last_known_in_words(&evaluation.cause);
+        let (reason, message) = describe_last_known(&evaluation.cause);
         Some(self.condition(type_, before, evaluation.status, reason, message))
     }
 
@@ -134,7 +134,7 @@ impl Whole<'_> {
         })
     }
 
-    /// What adapters say; `None` is one that says nothing.
+    /// The reports of adapters; `holds` returns `None` for a status that does not count.
     fn reports(&self, holds: impl Fn(&AdapterStatus) -> Option<bool>) -> Reports<String> {
         let report = |(adapter, status): (&&str, &&AdapterStatus)| {
             let report = Report {
@@ -195,19 +195,18 @@ fn find<'a>(status: &'a AdapterStatus, type_: &str) -> Option<&'a AdapterConditi
     status.conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-fn says(status: &AdapterStatus, type_: &str) -> Option<Status> {
+fn status_of(status: &AdapterStatus, type_: &str) -> Option<Status> {
     find(status, type_).map(|condition| condition.status)
 }
 
-fn current_in_words(cause: &CurrentCause<'_, String>, wanted: &str) -> (&'static str, String) {
+fn describe_current(cause: &CurrentCause<'_, String>, wanted: &str) -> (&'static str, String) {
     match cause {
         CurrentCause::AllHold => {
             ("ReconciledAll", format!("All required adapters report {wanted}=True at the current generation"))
         }
         CurrentCause::PreconditionUnmet => (
             "ReconciledWaitingForChildren",
-            "All required adapters have finalized; resources that belong to this one have not gone yet"
-                .to_owned(),
+            "All required adapters have finalized; waiting for the deletion of child resources".to_owned(),
         ),
         CurrentCause::NotAllHold { not_holding, holding } => (
             "ReconciledMissingAdapters",
@@ -220,7 +219,7 @@ fn current_in_words(cause: &CurrentCause<'_, String>, wanted: &str) -> (&'static
     }
 }
 
-fn last_known_in_words(cause: &LastKnownCause<'_, String>) -> (&'static str, String) {
+fn describe_last_known(cause: &LastKnownCause<'_, String>) -> (&'static str, String) {
     match cause {
         LastKnownCause::AllHeld => (
             "AllAdaptersReconciled",
@@ -236,7 +235,7 @@ fn last_known_in_words(cause: &LastKnownCause<'_, String>) -> (&'static str, Str
         ),
         LastKnownCause::MixedGenerations => (
             "AdaptersNotAtSameGeneration",
-            "Required adapters report Available=True, but not at one generation".to_owned(),
+            "Required adapters report Available=True, but not at the same generation".to_owned(),
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! What commands make of resources, in memory: a batch is given what a transaction read, applies commands one after the
-//! other, and hands over what changed. A command that is refused changes nothing.
+//! Applies commands to resources in memory: a batch gets the rows that a transaction has read, applies commands one after the other,
+//! and returns the changes. A rejected command changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use bellwether_conditions::shorten;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::aggregate::{Children, aggregate, finalized};
-use super::report::{Judgement, accepted, heard, judge};
+use super::aggregate::{Children, aggregate, is_finalized};
+use super::report::{Judgement, accepted, judge, record_report};
 use super::same::same_json;
 use crate::kinds::{BASE_PATH, Kinds, OnParentDelete};
 use crate::resource::{
@@ -18,27 +18,27 @@ use crate::resource::{
 };
 use crate::store::{Change, Changes, Entry, Loaded, NameKey};
 
-/// A resource to be made. Its members have been checked.
+/// A resource to create. Its fields have been validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Create {
-    /// The id it gets.
+    /// The ID of the new resource.
     pub id: Id,
-    /// Its kind.
+    /// The kind.
     pub kind: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its owner, of a child.
+    /// The owner, for a child.
     pub owner: Option<Owner>,
-    /// What is wanted of it.
+    /// The desired state.
     pub spec: Map<String, Value>,
-    /// Its labels.
+    /// The labels.
     pub labels: BTreeMap<String, String>,
-    /// Whose it is.
+    /// The tenant.
     pub tenancy: Tenancy,
 }
 
 impl Create {
-    /// What makes its name unique.
+    /// The key by which names are unique.
     pub fn name_key(&self) -> NameKey {
         NameKey {
             kind: self.kind.clone(),
@@ -49,20 +49,20 @@ impl Create {
     }
 }
 
-/// The resource that a command is about, as its caller may see it.
+/// The resource of a command, restricted to what its caller may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// Its id.
     pub id: Id,
-    /// Its kind; `None` is any.
+    /// The kind; `None` is any.
     pub kind: Option<String>,
-    /// The owner by which it was named: it must be there, and be its owner.
+    /// The owner in the path: it must exist, and be the owner of the resource.
     pub owner: Option<Owner>,
-    /// Whose it must be; `None` is anybody's.
+    /// The tenant; `None` is any tenant.
     pub tenancy: Option<Tenancy>,
 }
 
-/// The owner by which a resource is named.
+/// The owner in the path of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Its id.
@@ -72,42 +72,42 @@ pub struct Owner {
 }
 
 impl Target {
-    /// Whether this resource is meant.
+    /// Whether the resource matches the kind, owner and tenant.
     pub fn admits(&self, resource: &Resource) -> bool {
         self.kind.as_ref().is_none_or(|kind| *kind == resource.kind)
             && self.owner.as_ref().is_none_or(|owner| resource.owner() == Some(owner.id))
             && self.tenancy.as_ref().is_none_or(|tenancy| *tenancy == resource.tenancy)
     }
 
-    /// The owner as a target of its own.
+    /// The owner as a target.
     pub fn owner(&self) -> Option<Target> {
         let owner = self.owner.as_ref()?;
         let (kind, tenancy) = (Some(owner.kind.clone()), self.tenancy.clone());
         Some(Target { id: owner.id, kind, owner: None, tenancy })
     }
 
-    /// That there is no such resource.
+    /// The error that the resource does not exist.
     pub fn not_found(&self) -> Refusal {
         let kind = self.kind.clone().unwrap_or_else(|| "Resource".to_owned());
         Refusal::NotFound { kind, id: self.id.to_string() }
     }
 }
 
-/// What is to change of a resource: what is there replaces what was.
+/// A change of a resource: each present field replaces the current value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Patch {
-    /// What is wanted of it.
+    /// The desired state.
     pub spec: Option<Map<String, Value>>,
-    /// Its labels.
+    /// The labels.
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-/// How many adapters may have a status of one resource, beside the required ones: each is read with every command.
-const MOST_ADAPTERS: usize = 100;
-/// How much of what a report says the log keeps.
-const LOGGED: usize = 512;
+/// The maximum number of adapters of a resource, in addition to required ones: all are read with every command.
+const MAX_ADAPTERS: usize = 100;
+/// The maximum length of reasons and messages in the status log.
+const MAX_LOGGED_LENGTH: usize = 512;
 
-/// Why a command is refused.
+/// Why a command is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Refusal {
@@ -122,7 +122,7 @@ pub enum Refusal {
     #[error("Cannot delete {kind} '{id}': active {child}(s) exist")]
     ActiveChildren { kind: String, id: Id, child: String },
     #[error(
-        "{kind} '{id}' has statuses of {MOST_ADAPTERS} adapters already; an adapter reports under one name"
+        "{kind} '{id}' already has statuses of {MAX_ADAPTERS} adapters; an adapter must always report with the same name"
     )]
     TooManyAdapters { kind: String, id: Id },
     #[error(
@@ -131,16 +131,16 @@ pub enum Refusal {
     Incomplete { missing: &'static str },
 }
 
-/// What became of a report that was not refused.
+/// The verdict on a valid report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reported {
-    /// This is now the status of the adapter.
+    /// The report is now the status of the adapter.
     Accepted(Box<AdapterStatus>),
     /// Nothing changed.
     Discarded,
 }
 
-/// Resources in the hands of a writer.
+/// Resources in memory, to which commands are applied.
 #[derive(Debug)]
 pub struct Batch<'a> {
     kinds: &'a Kinds,
@@ -148,19 +148,19 @@ pub struct Batch<'a> {
     entries: HashMap<Id, Entry>,
     children: HashMap<Id, BTreeSet<Id>>,
     taken: BTreeSet<NameKey>,
-    /// As they were read, of those that changed.
+    /// The changed resources, as they were read.
     before: HashMap<Id, Arc<Resource>>,
     created: BTreeSet<Id>,
     removed: HashMap<Id, Resource>,
-    /// Those that changed, by their last change.
+    /// The changed resources, ordered by their last change.
     touched: BTreeMap<u64, Id>,
     touched_at: HashMap<Id, u64>,
-    heard: BTreeSet<(Id, String)>,
+    reporters: BTreeSet<(Id, String)>,
     log: Vec<(Id, LogEntry)>,
 }
 
 impl<'a> Batch<'a> {
-    /// A batch over what was read. `now` is when its commands happen.
+    /// A batch for the rows that were read; `now` is the time of its commands.
     pub fn new(kinds: &'a Kinds, loaded: Loaded, now: Timestamp) -> Self {
         Self {
             kinds,
@@ -173,17 +173,17 @@ impl<'a> Batch<'a> {
             removed: HashMap::new(),
             touched: BTreeMap::new(),
             touched_at: HashMap::new(),
-            heard: BTreeSet::new(),
+            reporters: BTreeSet::new(),
             log: Vec::new(),
         }
     }
 
-    /// A resource as it now is.
+    /// The current state of a resource.
     pub fn get(&self, id: Id) -> Option<&Resource> {
         self.entries.get(&id).map(|entry| &entry.resource)
     }
 
-    /// Makes a resource.
+    /// Creates a resource.
     pub fn create(&mut self, create: Create, by: &str) -> Result<Resource, Refusal> {
         let plural = self.kinds.get(&create.kind).map_or("", |kind| kind.plural.as_str());
         let owner = match &create.owner {
@@ -237,7 +237,7 @@ impl<'a> Batch<'a> {
         Ok(OwnerReference { id: owner.id, kind: owner.kind.clone(), href: owner.href.clone() })
     }
 
-    /// Changes what is wanted of a resource. What is wanted already changes nothing.
+    /// Changes the desired state of a resource. An equal desired state changes nothing.
     pub fn patch(&mut self, target: &Target, patch: Patch, by: &str) -> Result<Resource, Refusal> {
         let current = self.find(target)?;
         let id = target.id;
@@ -263,19 +263,19 @@ impl<'a> Batch<'a> {
         self.find(target).cloned()
     }
 
-    /// Begins to delete a resource and all that belongs to it; what nobody has to clean up after is gone at once.
+    /// Starts to delete a resource and its descendants. Those that no adapter has to clean up are removed at once.
     pub fn delete(&mut self, target: &Target, by: &str) -> Result<Resource, Refusal> {
         let current = self.find(target)?;
         let (id, now) = (target.id, self.now);
         if current.is_deleting() {
-            // What it waited for may no longer be required.
+            // The adapters that it waits for may no longer be required.
             self.settle(id, now);
             return self.last_of(target);
         }
         self.check_restrictions(id)?;
-        // Parents before their children in the list, so that backwards is children first.
-        let doomed = self.descendants(id);
-        for id in &doomed {
+        // The list has parents before their children, and is processed in reverse order.
+        let descendants = self.descendants(id);
+        for id in &descendants {
             self.release_name(*id);
             self.change(*id, |resource| {
                 if !resource.is_deleting() {
@@ -285,19 +285,19 @@ impl<'a> Batch<'a> {
                 }
             });
         }
-        for id in doomed.iter().rev() {
+        for id in descendants.iter().rev() {
             self.settle(*id, now);
         }
         self.last_of(target)
     }
 
-    /// A resource as it is, or last was.
+    /// The current state of a resource, or its last one before the removal.
     fn last_of(&self, target: &Target) -> Result<Resource, Refusal> {
         let last = self.removed.get(&target.id).or_else(|| self.get(target.id)).cloned();
         last.ok_or_else(|| target.not_found())
     }
 
-    /// Whether an active resource below this one keeps its parent.
+    /// Rejects a deletion that an active child prevents.
     fn check_restrictions(&self, id: Id) -> Result<(), Refusal> {
         for parent in self.descendants(id) {
             let Some(parent) = self.get(parent) else { continue };
@@ -312,7 +312,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Removes a resource that is being deleted, and all that belongs to it, whoever still has to clean up.
+    /// Removes a resource that is being deleted, and its descendants, without waiting for adapters.
     pub fn force_delete(&mut self, target: &Target) -> Result<Resource, Refusal> {
         let current = self.find(target)?;
         let id = target.id;
@@ -330,7 +330,7 @@ impl<'a> Batch<'a> {
         Ok(last)
     }
 
-    /// Takes a report in.
+    /// Applies a report.
     pub fn report(&mut self, target: &Target, report: &Report) -> Result<Reported, Refusal> {
         let resource = self.find(target)?;
         let id = target.id;
@@ -341,7 +341,7 @@ impl<'a> Batch<'a> {
             Judgement::Discard(why) => Some(why.to_string()),
             Judgement::Accept => None,
         };
-        self.check_room(resource, record, report)?;
+        self.check_adapter_limit(resource, record, report)?;
         let entry = LogEntry {
             received_time: self.now,
             adapter: report.adapter.clone(),
@@ -352,7 +352,7 @@ impl<'a> Batch<'a> {
             observed_time: report.observed_time,
             conditions: report.conditions.iter().map(logged).collect(),
         };
-        let mut record = heard(record, report);
+        let mut record = record_report(record, report);
         let status = why.is_none().then(|| accepted(&record, report));
         if status.is_some() {
             record.status.clone_from(&status);
@@ -361,7 +361,7 @@ impl<'a> Batch<'a> {
             entry.adapters.insert(report.adapter.clone(), record);
         }
         self.log.push((id, entry));
-        self.heard.insert((id, report.adapter.clone()));
+        self.reporters.insert((id, report.adapter.clone()));
         match status {
             None => Ok(Reported::Discarded),
             Some(status) => {
@@ -371,8 +371,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether one more adapter may report.
-    fn check_room(
+    /// Rejects a report of too many different adapters.
+    fn check_adapter_limit(
         &self,
         resource: &Resource,
         record: Option<&AdapterRecord>,
@@ -381,25 +381,25 @@ impl<'a> Batch<'a> {
         let kind = self.kinds.get(&resource.kind);
         let required = kind.is_some_and(|kind| kind.required_adapters.contains(&report.adapter));
         let held = self.entries.get(&resource.id).map_or(0, |entry| entry.adapters.len());
-        if record.is_some() || required || held < MOST_ADAPTERS {
+        if record.is_some() || required || held < MAX_ADAPTERS {
             return Ok(());
         }
         Err(Refusal::TooManyAdapters { kind: resource.kind.clone(), id: resource.id })
     }
 
-    /// Removes a resource that is being deleted and waits for nothing any more, and then perhaps its owner; recomputes the
-    /// conditions of one that stays.
+    /// Removes a resource if its deletion waits for nothing any more, and then its owner in the same way. Otherwise it recomputes the
+    /// conditions.
     fn settle(&mut self, id: Id, cause: Timestamp) {
         let (mut next, mut cause) = (Some(id), cause);
         while let Some(id) = next.take() {
             let Some(entry) = self.entries.get(&id) else { return };
-            let ready_to_go = finalized(self.kinds, &entry.resource, &entry.adapters);
-            if !ready_to_go || self.children_left(id) == Children::Some {
+            let can_be_removed = is_finalized(self.kinds, &entry.resource, &entry.adapters);
+            if !can_be_removed || self.children_left(id) == Children::Some {
                 return self.recompute(id, cause);
             }
             let owner = entry.resource.owner();
             self.remove(id);
-            // The owner may go by itself only if it is on its way out.
+            // The owner is removed only if it is being deleted, too.
             next = owner.filter(|owner| self.get(*owner).is_some_and(Resource::is_deleting));
             cause = self.now;
         }
@@ -425,7 +425,7 @@ impl<'a> Batch<'a> {
         self.children.get(&id).into_iter().flatten().filter_map(|child| self.get(*child))
     }
 
-    /// It and all that belongs to it; parents before their children.
+    /// The resource and its descendants, parents before their children.
     fn descendants(&self, id: Id) -> Vec<Id> {
         let mut found = vec![id];
         let mut next = 0;
@@ -481,7 +481,7 @@ impl<'a> Batch<'a> {
         self.touch(id);
     }
 
-    /// What changed. A resource that was made and removed in one batch was never there.
+    /// The changes. A resource that was created and removed in the same batch is left out.
     pub fn into_changes(mut self) -> Changes {
         let mut changes = Changes::default();
         for id in self.touched.values() {
@@ -503,7 +503,7 @@ impl<'a> Batch<'a> {
         }
         let kept = |id: &Id| self.entries.get(id);
         changes.adapters = self
-            .heard
+            .reporters
             .iter()
             .filter_map(|(id, adapter)| Some((*id, kept(id)?.adapters.get(adapter)?.clone())))
             .collect();
@@ -513,9 +513,9 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// A condition as the log keeps it.
+/// A condition of a log entry, with shortened texts.
 fn logged(condition: &ReportedCondition) -> ReportedCondition {
-    let short = |text: &Option<String>| text.as_deref().map(|text| shorten(text, LOGGED));
+    let short = |text: &Option<String>| text.as_deref().map(|text| shorten(text, MAX_LOGGED_LENGTH));
     ReportedCondition {
         type_: condition.type_.clone(),
         status: condition.status,
@@ -524,7 +524,7 @@ fn logged(condition: &ReportedCondition) -> ReportedCondition {
     }
 }
 
-/// What is wanted has changed.
+/// Increments the generation.
 fn advance(resource: &mut Resource, now: Timestamp, by: &str) {
     resource.generation += 1;
     resource.updated_time = now.max(resource.updated_time);

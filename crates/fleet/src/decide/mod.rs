@@ -1,5 +1,5 @@
-//! What the fleet API decides, pure: which reports count ([`judge`]), what they add up to ([`aggregate`]), and what a batch
-//! of commands makes of the resources it found ([`Batch`]). No database, no clock, no HTTP.
+//! The decisions of the fleet API: which reports are accepted ([`judge`]), the conditions computed from them ([`aggregate`]), and the
+//! result of a batch of commands ([`Batch`]). It is pure: no database, no clock, no HTTP.
 
 mod aggregate;
 mod batch;

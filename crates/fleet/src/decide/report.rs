@@ -1,4 +1,4 @@
-//! Whether a report counts.
+//! Whether a report is accepted.
 
 use std::fmt;
 
@@ -7,42 +7,42 @@ use bellwether_conditions::Status;
 use crate::resource::{AdapterCondition, AdapterRecord, AdapterStatus, Report, ReportedCondition, Resource};
 use crate::vocabulary::reported::{APPLIED, AVAILABLE, FINALIZED, HEALTH};
 
-/// What every report has to tell.
+/// The conditions that every report must have.
 const MANDATORY: [&str; 3] = [AVAILABLE, APPLIED, HEALTH];
 
-/// What becomes of a report.
+/// The verdict on a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// It becomes the status of its adapter.
     Accept,
     /// It changes nothing.
     Discard(Discard),
-    /// It lacks a condition that every report has to tell.
+    /// It lacks a mandatory condition.
     Incomplete {
-        /// Which.
+        /// The missing condition.
         missing: &'static str,
     },
 }
 
-/// Why a report changes nothing.
+/// Why a report is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discard {
     /// The resource has not reached that generation.
     FutureGeneration {
-        /// The generation that it has.
+        /// The generation of the resource.
         generation: i64,
     },
     /// The adapter has reported about a newer generation.
     OlderGeneration {
-        /// That one.
+        /// That generation.
         held: i64,
     },
-    /// The adapter has reported about this generation, later.
+    /// The adapter has reported about this generation at a later time.
     OlderTime {
-        /// When it then looked.
+        /// The observed time of that report.
         held: jiff::Timestamp,
     },
-    /// The adapter cannot tell yet.
+    /// `Available` is `Unknown`.
     Undecided,
 }
 
@@ -52,22 +52,25 @@ impl fmt::Display for Discard {
             Self::FutureGeneration { generation } => {
                 write!(
                     formatter,
-                    "the resource is at generation {generation} and has not reached that of the report"
+                    "the report is about a future generation; the resource is at generation {generation}"
                 )
             }
             Self::OlderGeneration { held } => {
-                write!(formatter, "the adapter has already reported about generation {held}")
+                write!(formatter, "the adapter has already reported about the newer generation {held}")
             }
             Self::OlderTime { held } => {
-                write!(formatter, "the adapter has already reported about this generation, at {held}")
+                write!(
+                    formatter,
+                    "the adapter has already reported about this generation at the later time {held}"
+                )
             }
-            Self::Undecided => write!(formatter, "Available is Unknown: the adapter cannot tell yet"),
+            Self::Undecided => write!(formatter, "Available is Unknown"),
         }
     }
 }
 
-/// Judges a well-formed report. Only what was accepted before stands against it: a report that was discarded does not make
-/// a later one late.
+/// Judges a well-formed report. It is compared only with the last accepted report: a discarded one does not make a later report
+/// stale.
 pub fn judge(resource: &Resource, held: Option<&AdapterStatus>, report: &Report) -> Judgement {
     if report.observed_generation > resource.generation {
         return Judgement::Discard(Discard::FutureGeneration { generation: resource.generation });
@@ -76,17 +79,17 @@ pub fn judge(resource: &Resource, held: Option<&AdapterStatus>, report: &Report)
         if report.observed_generation < held.observed_generation {
             return Judgement::Discard(Discard::OlderGeneration { held: held.observed_generation });
         }
-        // Of two at the same time the later arrival stays: adapters tell time in whole seconds.
+        // Of two reports with the same time the later arrival is accepted: adapters report whole seconds.
         if report.observed_generation == held.observed_generation
             && report.observed_time < held.last_updated_time
         {
             return Judgement::Discard(Discard::OlderTime { held: held.last_updated_time });
         }
     }
-    let undecided = status_of(&report.conditions, AVAILABLE) == Some(Status::Unknown);
-    // Cleaning up ends with the thing gone, of which nobody can tell that it is available.
+    let is_unknown = status_of(&report.conditions, AVAILABLE) == Some(Status::Unknown);
+    // After the cleanup the object does not exist any more, so that its availability is unknown.
     let finalized = resource.is_deleting() && status_of(&report.conditions, FINALIZED) == Some(Status::True);
-    if undecided && !finalized {
+    if is_unknown && !finalized {
         return Judgement::Discard(Discard::Undecided);
     }
     let missing = MANDATORY.into_iter().find(|type_| status_of(&report.conditions, type_).is_none());
@@ -100,8 +103,8 @@ fn status_of(conditions: &[ReportedCondition], type_: &str) -> Option<Status> {
     conditions.iter().find(|condition| condition.type_ == type_).map(|condition| condition.status)
 }
 
-/// The adapter was heard, whatever became of its report.
-pub(super) fn heard(record: Option<&AdapterRecord>, report: &Report) -> AdapterRecord {
+/// Updates the record of an adapter for a report, accepted or discarded.
+pub(super) fn record_report(record: Option<&AdapterRecord>, report: &Report) -> AdapterRecord {
     let Some(record) = record else {
         let (adapter, last_report_time) = (report.adapter.clone(), report.observed_time);
         return AdapterRecord { adapter, last_report_time, status: None };
@@ -117,7 +120,7 @@ pub(super) fn heard(record: Option<&AdapterRecord>, report: &Report) -> AdapterR
 /// The status of the adapter after an accepted report. A condition keeps its transition time while its status stays.
 pub(super) fn accepted(record: &AdapterRecord, report: &Report) -> AdapterStatus {
     let held = record.status.as_ref();
-    // Of a newer generation an adapter may have looked earlier; a transition never goes back for that.
+    // A report about a newer generation may have an earlier time; a transition time never moves back.
     let since = |condition: &ReportedCondition| {
         let before = held?.conditions.iter().find(|before| before.type_ == condition.type_)?;
         let last = before.last_transition_time;

@@ -1,9 +1,9 @@
-//! Whether two JSON values say the same. A database may write a number differently from how it came in: `1e2` and `100.0`
-//! and `100` are one number, and sending the same spec again must not look like a change.
+//! Compares JSON values. A database may write a number differently from how it was received: `1e2`, `100.0` and `100` are equal, so that
+//! sending the same spec again is not a change.
 
 use serde_json::{Map, Number, Value};
 
-/// Whether two objects say the same.
+/// Whether two objects are equal.
 pub fn same_json(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
     one.len() == other.len()
         && one.iter().all(|(key, value)| other.get(key).is_some_and(|twin| same(value, twin)))
@@ -21,7 +21,7 @@ fn same(one: &Value, other: &Value) -> bool {
 }
 
 fn same_number(one: &Number, other: &Number) -> bool {
-    // Two integers are compared as such: a float cannot tell large ones apart.
+    // Two integers are compared exactly: large ones may be equal as floats.
     let integers = (!one.is_f64(), !other.is_f64());
     if integers == (true, true) {
         return one == other;
@@ -44,7 +44,7 @@ mod tests {
     #[case::order_of_a_list(json!({"a": [1, 2]}), json!({"a": [2, 1]}), false)]
     #[case::nested(json!({"a": {"b": [{"c": "d"}]}}), json!({"a": {"b": [{"c": "d"}]}}), true)]
     #[case::text_is_no_number(json!({"a": "1"}), json!({"a": 1}), false)]
-    fn objects_are_compared_by_what_they_say(#[case] one: Value, #[case] other: Value, #[case] same: bool) {
+    fn objects_are_compared_by_value(#[case] one: Value, #[case] other: Value, #[case] same: bool) {
         let (Value::Object(one), Value::Object(other)) = (one, other) else { unreachable!() };
         assert_eq!(same_json(&one, &other), same);
         assert_eq!(same_json(&other, &one), same);

@@ -1,4 +1,4 @@
-//! Who asks, and whose resources they may see.
+//! Authentication of callers, and the tenant of their requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,31 +12,31 @@ use super::problem::{Code, Problem};
 use super::routes::Operation;
 use crate::resource::Tenancy;
 
-/// Who asks where nobody has to say.
-const NOBODY_IN_PARTICULAR: &str = "system@hyperfleet.local";
-/// How long a value of a tenant is at most.
-const LONGEST_VALUE: usize = 63;
+/// The identity of callers without authentication.
+const DEFAULT_IDENTITY: &str = "system@hyperfleet.local";
+/// The longest value of a tenant dimension.
+const MAX_VALUE_LENGTH: usize = 63;
 
-/// One who asks.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// By what name changes are kept. One who only reads may have none.
+    /// The identity that is recorded with changes. It may be empty for reads.
     pub(crate) identity: String,
-    /// Whose resources they see; `None` is everybody's.
+    /// The tenant whose resources the caller sees; `None` is all tenants.
     pub(crate) tenancy: Option<Tenancy>,
 }
 
-/// How tenants are told apart.
+/// The configuration of tenants.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenancyConfig {
-    /// Whether there are tenants.
+    /// Whether resources belong to tenants.
     #[serde(default)]
     pub enabled: bool,
-    /// The header by which the system itself says that it asks; it sees all tenants, and may only report.
+    /// The header that marks requests of the system itself, which sees all tenants and may only report statuses.
     #[serde(default)]
     pub system_header: Option<String>,
-    /// What makes a tenant.
+    /// The dimensions that identify a tenant.
     #[serde(default)]
     pub dimensions: Vec<Dimension>,
 }
@@ -45,30 +45,30 @@ pub struct TenancyConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dimension {
-    /// The header that has its value.
+    /// The header with the value.
     pub header: String,
-    /// What it is called.
+    /// The name of the dimension.
     pub key: String,
-    /// Whether every request has to have it.
+    /// Whether every request must have the header.
     #[serde(default)]
     pub required: bool,
 }
 
-/// Why tenants cannot be told apart as configured.
+/// An error of the configuration of tenants.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum TenancyError {
-    #[error("tenancy is enabled, and tenancy.dimensions has nothing that would tell tenants apart")]
+    #[error("tenancy is enabled, but tenancy.dimensions has no entries; add at least one dimension")]
     NoDimensions,
     #[error("tenancy.dimensions[{index}].key must not be empty")]
     NoKey { index: usize },
-    #[error("tenancy.{field} {name:?} is not the name of a header")]
+    #[error("tenancy.{field} {name:?} is not a valid header name")]
     Header { field: String, name: String },
-    #[error("tenancy has {0:?} twice; every key and every header stands for one thing")]
+    #[error("tenancy has {0:?} twice; keys and headers must be unique")]
     Twice(String),
 }
 
-/// Who may do what.
+/// Authentication and tenancy of requests.
 #[derive(Debug, Default)]
 pub struct Access {
     issuers: Option<Arc<Issuers>>,
@@ -76,17 +76,17 @@ pub struct Access {
 }
 
 impl Access {
-    /// As configured. Keys in files are read now; others by [`keep_keys`](Self::keep_keys), or when they are first needed.
+    /// Access as configured. Key files are read now; other keys by [`keep_keys`](Self::keep_keys), or when they are first needed.
     pub fn new(auth: &AuthConfig, tenancy: TenancyConfig) -> Result<Self, AuthError> {
         Ok(Self { issuers: Issuers::new(auth)?, tenancy })
     }
 
-    /// Nobody has to say who they are; tenants as configured.
+    /// Access without authentication, with tenants as configured.
     pub fn open(tenancy: TenancyConfig) -> Self {
         Self { issuers: None, tenancy }
     }
 
-    /// Reads the keys of issuers now and then, without end; `None` where there is nobody whose keys to read.
+    /// Refreshes the keys of issuers periodically; `None` without authentication.
     pub fn keep_keys(&self) -> Option<impl Future<Output = ()> + Send + 'static + use<>> {
         let issuers = self.issuers.clone()?;
         Some(async move { issuers.keep_keys().await })
@@ -109,9 +109,11 @@ impl Access {
         operation: Operation,
         now: Timestamp,
     ) -> Result<String, AuthRejection> {
-        let Some(issuers) = &self.issuers else { return Ok(NOBODY_IN_PARTICULAR.to_owned()) };
-        let believed = issuers.caller(headers, now).await;
-        match believed.inspect_err(|rejection| tracing::info!(%rejection, "a caller is not believed"))? {
+        let Some(issuers) = &self.issuers else { return Ok(DEFAULT_IDENTITY.to_owned()) };
+        let authenticated = issuers.caller(headers, now).await;
+        match authenticated
+            .inspect_err(|rejection| tracing::info!(%rejection, "rejected the credentials of a caller"))?
+        {
             Some(identity) => Ok(identity),
             None if operation.writes() => Err(AuthRejection::NoIdentity),
             None => Ok(String::new()),
@@ -146,7 +148,7 @@ impl TenancyConfig {
         Ok(())
     }
 
-    /// Whose resources a request is about; `None` is everybody's.
+    /// The tenant of a request; `None` is all tenants.
     fn of(&self, headers: &HeaderMap, operation: Operation) -> Result<Option<Tenancy>, Problem> {
         if !self.enabled {
             return Ok(None);
@@ -154,14 +156,12 @@ impl TenancyConfig {
         let mut system = self.system_header.as_deref().into_iter().flat_map(|name| headers.get_all(name));
         let (claims, more) = (system.next(), system.next());
         if more.is_some() {
-            // One of them may be a stranger's, before that of the proxy.
-            return Err(forbidden("the header by which the system says that it asks must be there once"));
+            // One of them may come from the client, in front of the one that the proxy sets.
+            return Err(forbidden("the header that marks requests of the system must not be repeated"));
         }
         if claims.is_some_and(|value| value.as_bytes() == b"true") {
             return match operation.writes() && operation != Operation::Report {
-                true => {
-                    Err(forbidden("the system may only report statuses; ask as a tenant to change resources"))
-                }
+                true => Err(forbidden("the system may only report statuses; change resources as a tenant")),
                 false => Ok(None),
             };
         }
@@ -170,15 +170,15 @@ impl TenancyConfig {
             let mut values = headers.get_all(&dimension.header).iter();
             let value = values.next().map(|value| value.to_str().unwrap_or_default());
             if values.next().is_some() {
-                return Err(forbidden(format!("the header {} comes more than once", dimension.header)));
+                return Err(forbidden(format!("the header {} must not be repeated", dimension.header)));
             }
             match value {
-                Some(value) if fits(value) => {
+                Some(value) if is_valid_value(value) => {
                     tenancy.insert(dimension.key.clone(), value.to_owned());
                 }
                 Some(_) => {
                     return Err(forbidden(format!(
-                        "the header {} must have 1 to {LONGEST_VALUE} letters, digits, dots, dashes and underscores",
+                        "the header {} must have 1 to {MAX_VALUE_LENGTH} letters, digits, dots, dashes and underscores",
                         dimension.header
                     )));
                 }
@@ -189,15 +189,15 @@ impl TenancyConfig {
             }
         }
         if tenancy.is_empty() {
-            return Err(forbidden("no header says which tenant asks"));
+            return Err(forbidden("no header names the tenant"));
         }
         Ok(Some(tenancy))
     }
 }
 
-fn fits(value: &str) -> bool {
+fn is_valid_value(value: &str) -> bool {
     let letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
-    (1..=LONGEST_VALUE).contains(&value.len()) && value.chars().all(letter)
+    (1..=MAX_VALUE_LENGTH).contains(&value.len()) && value.chars().all(letter)
 }
 
 fn forbidden(detail: impl Into<String>) -> Problem {

@@ -1,4 +1,4 @@
-//! What requests do: each is located, its caller known, its body and parameters understood, and then done.
+//! The operations: each request is routed and authenticated, its parameters and body are parsed, and the operation is executed.
 
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -18,7 +18,7 @@ use crate::resource::{Id, Resource};
 use crate::store::{Page, Query};
 use crate::writer::{Command, Done};
 
-/// A request that was understood as far as its path, its method and its caller go.
+/// A request with a resolved path, method and caller.
 pub(super) struct Request<'a> {
     pub(super) api: &'a Api,
     pub(super) located: Located<'a, 'a>,
@@ -27,14 +27,14 @@ pub(super) struct Request<'a> {
 }
 
 impl Api {
-    /// Does what a request below the base path asks.
+    /// Handles a request below the base path.
     pub(super) async fn answer(&self, parts: &Parts, body: Body) -> Result<Response, Problem> {
         let path = parts.uri.path();
         if let Some(answer) = self.document.answer(path, &parts.method) {
             return answer;
         }
         let below = path.strip_prefix(BASE_PATH).unwrap_or_default();
-        let no_endpoint = || Problem::new(Code::NoEndpoint, format!("there is nothing at {path}"));
+        let no_endpoint = || Problem::new(Code::NoEndpoint, format!("there is no endpoint at {path}"));
         let located = locate(self.fleet.kinds(), below).ok_or_else(no_endpoint)?;
         let operation = operation(&located, &parts.method)?;
         let caller = self.access.caller(&parts.headers, operation, self.fleet.now()).await?;
@@ -54,11 +54,11 @@ impl Api {
 }
 
 fn operation(located: &Located<'_, '_>, method: &Method) -> Result<Operation, Problem> {
-    let asked = if method == Method::HEAD { &Method::GET } else { method };
-    let found = located.place.operations().iter().find(|operation| operation.method() == *asked);
+    let effective = if method == Method::HEAD { &Method::GET } else { method };
+    let found = located.place.operations().iter().find(|operation| operation.method() == *effective);
     found.copied().ok_or_else(|| {
         let allow = located.place.allow();
-        let detail = format!("{method} cannot be done here; what can be is {allow}");
+        let detail = format!("{method} is not allowed here; allowed methods: {allow}");
         Problem { allow: Some(allow), ..Problem::new(Code::NoMethod, detail) }
     })
 }
@@ -97,7 +97,7 @@ impl Request<'_> {
         Ok(response)
     }
 
-    /// The kind to list: that of the path, or the one asked for.
+    /// The kind to list: that of the path, or of the parameter `kind`.
     fn listed_kind(&self, parameters: &mut Parameters) -> Result<Option<String>, Problem> {
         if let Some(kind) = self.located.scope.kind() {
             return Ok(Some(kind.name.clone()));
@@ -119,9 +119,9 @@ impl Request<'_> {
         };
         if let (Some(parent), None) = (&kind.parent, &owner) {
             let plural = self.api.fleet.kinds().get(parent).map_or("", |parent| parent.plural.as_str());
-            let words =
+            let detail =
                 format!("kind {} is a child kind; create it via /{plural}/{{id}}/{}", kind.name, kind.plural);
-            return Err(Problem::new(Code::ChildKind, words));
+            return Err(Problem::new(Code::ChildKind, detail));
         }
         let new = body::create(members, kind)?;
         let create = Create {
@@ -133,9 +133,9 @@ impl Request<'_> {
             labels: new.labels,
             tenancy: self.caller.tenancy.clone().unwrap_or_default(),
         };
-        let made = self.write(Command::Create { create, by: self.caller.identity.clone() }).await?;
-        let mut response = respond(StatusCode::CREATED, &made)?;
-        if let Ok(location) = HeaderValue::from_str(&made.href) {
+        let created = self.write(Command::Create { create, by: self.caller.identity.clone() }).await?;
+        let mut response = respond(StatusCode::CREATED, &created)?;
+        if let Ok(location) = HeaderValue::from_str(&created.href) {
             response.headers_mut().insert(header::LOCATION, location);
         }
         Ok(response)
@@ -184,8 +184,8 @@ impl Request<'_> {
         let reason = body::force_delete(members)?;
         let removed = self.write(Command::ForceDelete { target }).await?;
         let by = &self.caller.identity;
-        tracing::warn!(kind = %removed.kind, id = %removed.id, name = %removed.name, %by, ?reason, "removed by force");
-        Ok(nothing())
+        tracing::warn!(kind = %removed.kind, id = %removed.id, name = %removed.name, %by, ?reason, "force-deleted a resource");
+        Ok(no_content())
     }
 
     async fn statuses(&self) -> Result<Response, Problem> {
@@ -209,7 +209,7 @@ impl Request<'_> {
         let report = body::report(members, self.api.fleet.now())?;
         match self.api.fleet.write(Command::Report { target, report }).await? {
             Done::Reported(Reported::Accepted(status)) => respond(StatusCode::CREATED, &status),
-            _ => Ok(nothing()),
+            _ => Ok(no_content()),
         }
     }
 
@@ -220,7 +220,7 @@ impl Request<'_> {
         }
     }
 
-    /// The resource that is meant, if there is one that the caller may see.
+    /// Finds the resource, if it exists and the caller may see it.
     async fn find(&self, target: &Target) -> Result<Resource, Problem> {
         let store = self.api.fleet.store();
         if let Some(owner) = target.owner() {
@@ -260,7 +260,7 @@ impl Request<'_> {
     }
 }
 
-/// What is no id is the id of nothing.
+/// Parses an ID. An invalid ID is answered like an unknown one, with 404.
 fn parse_id(kind: Option<&str>, text: &str) -> Result<Id, Problem> {
     text.parse().map_err(|_| {
         let kind = kind.unwrap_or("Resource").to_owned();
@@ -288,7 +288,7 @@ fn respond(status: StatusCode, content: &impl Serialize) -> Result<Response, Pro
     Ok(response)
 }
 
-fn nothing() -> Response {
+fn no_content() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response

@@ -1,4 +1,4 @@
-//! Request bodies: read with a bound, and turned into what they mean or into all that is wrong with them.
+//! Parses and validates request bodies. All errors of fields are collected, so that the response lists all of them.
 
 use std::collections::BTreeMap;
 
@@ -19,26 +19,26 @@ use crate::resource::{Report, ReportedCondition};
 use crate::search::literal::is_rfc3339;
 use crate::writer::microseconds;
 
-/// How large a body may be, unless the configuration says otherwise.
+/// The default limit of bodies in bytes.
 pub(crate) const LARGEST: usize = 1024 * 1024;
-/// How far ahead of us the clock of an adapter may be.
+/// How far in the future an observed time may be.
 pub(crate) const AHEAD: SignedDuration = SignedDuration::from_mins(5);
-/// How old a report may be when it comes in.
+/// How far in the past an observed time may be.
 pub(crate) const BEHIND: SignedDuration = SignedDuration::from_mins(30);
-/// How many conditions a report may have.
+/// The maximum number of conditions of a report.
 pub(crate) const MOST_CONDITIONS: usize = 100;
-/// How long the name of an adapter or of a condition may be.
+/// The maximum length of the name of an adapter or condition.
 pub(crate) const LONGEST_NAME: usize = 253;
-/// How long a reason to force may be.
+/// The maximum length of the reason of a force-delete.
 pub(crate) const LONGEST_REASON: usize = 1024;
-/// The pattern of text that is not all white space.
-pub(crate) const SAYS_SOMETHING: &str =
+/// The pattern of text that is not only white space.
+pub(crate) const NOT_BLANK: &str =
     r"[^\u0009-\u000d\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]";
 /// The pattern of the name of a resource.
 pub(crate) const NAME_PATTERN: &str = "^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$";
-/// The last generation there can be, and the most attempts.
+/// The largest generation, and the largest number of attempts.
 pub(crate) const LARGEST_COUNT: i64 = i32::MAX as i64;
-/// What a new resource may carry that only the server sets: it is what a GET shows, so that it can be posted again.
+/// Fields that the server sets. They are accepted and ignored in new resources, so that the response of a GET can be posted again.
 pub(crate) const SET_BY_SERVER: [&str; 12] = [
     "id",
     "href",
@@ -53,7 +53,7 @@ pub(crate) const SET_BY_SERVER: [&str; 12] = [
     "deleted_time",
     "deleted_by",
 ];
-/// What is known of the work behind a report: text, and what counts.
+/// The fields of the metadata of a report: strings, and a number.
 pub(crate) const METADATA_TEXT: [&str; 5] =
     ["job_name", "job_namespace", "started_time", "completed_time", "duration"];
 pub(crate) const METADATA_COUNT: &str = "attempt";
@@ -67,13 +67,13 @@ pub(crate) const fn media_types(operation: Operation) -> &'static [&'static str]
     }
 }
 
-/// The object that the request for an operation carries.
+/// Reads the JSON object of a request body.
 pub(crate) async fn read(
     headers: &HeaderMap,
     body: Body,
     operation: Operation,
 ) -> Result<Map<String, Value>, Problem> {
-    // A page of a browser can send anything but JSON to another site without asking first; so only JSON is taken.
+    // Only JSON is accepted: a browser sends other media types to another site without a preflight request.
     let media_type =
         headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -81,7 +81,7 @@ pub(crate) async fn read(
         return Err(Problem::new(
             Code::MediaType,
             format!(
-                "the body must be JSON and say so, by Content-Type: application/json, not {media_type:?}"
+                "the body must be JSON with the header Content-Type: application/json, not {media_type:?}"
             ),
         ));
     }
@@ -98,9 +98,7 @@ pub(crate) async fn read(
         .map_err(|error| malformed(format!("the body is not JSON: {error}")))?;
     match value {
         Value::Object(members) if !has_nul(&members) => Ok(members),
-        Value::Object(_) => {
-            Err(malformed("the body has text with the character U+0000, which cannot be kept"))
-        }
+        Value::Object(_) => Err(malformed("the body contains the character U+0000, which cannot be stored")),
         other => Err(malformed(format!("the body is {}; a JSON object is expected", name_of(&other)))),
     }
 }
@@ -132,10 +130,10 @@ fn name_of(value: &Value) -> &'static str {
     }
 }
 
-/// The members of an object, taken one by one; what is wrong is collected, so that all of it can be told at once.
+/// The members of an object, which are removed one by one, and the errors of fields.
 struct Members {
     members: Map<String, Value>,
-    /// Before the name of every field.
+    /// The prefix of the names of fields.
     path: String,
     errors: Vec<FieldError>,
 }
@@ -160,7 +158,7 @@ impl Members {
         self.errors.push(FieldError { field, message: message.into(), value, constraint: Some(constraint) });
     }
 
-    /// A member that is there and not null.
+    /// Removes a member that is present and not null.
     fn take(&mut self, field: &str) -> Option<Value> {
         self.members.remove(field).filter(|value| !value.is_null())
     }
@@ -187,7 +185,7 @@ impl Members {
         }
     }
 
-    /// Text that has to be there and to have something in it.
+    /// A required string that is not empty.
     fn name(&mut self, field: &str) -> Option<String> {
         let absent = self.members.get(field).is_none_or(Value::is_null);
         let text = self.text(field);
@@ -209,7 +207,7 @@ impl Members {
         }
     }
 
-    /// Members that nobody asked for.
+    /// The error for the first unknown member.
     fn unknown(&self) -> Option<Problem> {
         let (first, _) = self.members.iter().next()?;
         Some(malformed(format!("unknown field '{}{first}'", self.path)))
@@ -223,7 +221,7 @@ impl Members {
     }
 }
 
-/// What a new resource is to be.
+/// The fields of a new resource.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NewResource {
     pub(crate) name: String,
@@ -231,7 +229,7 @@ pub(crate) struct NewResource {
     pub(crate) labels: BTreeMap<String, String>,
 }
 
-/// The kind that a body says it is.
+/// The kind in a body.
 pub(crate) fn kind_of(members: &Map<String, Value>) -> Result<&str, Problem> {
     let wrong = |message: &str, constraint| {
         let error = FieldError {
@@ -290,8 +288,8 @@ fn name(members: &mut Members, kind: &Kind) -> Option<String> {
     } else if length > most {
         (Constraint::MaxLength, format!("name must have at most {most} characters"))
     } else if !well_formed {
-        let words = "name must consist of lower-case letters, digits and dashes, and begin and end with a letter or a digit";
-        (Constraint::Pattern, words.to_owned())
+        let message = "name must consist of lower-case letters, digits and dashes, and begin and end with a letter or a digit";
+        (Constraint::Pattern, message.to_owned())
     } else {
         return Some(name);
     };
@@ -340,12 +338,12 @@ fn labels_of(members: &mut Members) -> Option<BTreeMap<String, String>> {
             members.wrong(&field, Constraint::Format, format!("the value of label {key:?} must be a string"));
             continue;
         };
-        if let Some(words) = labels::wrong_key(&key).or_else(|| labels::wrong_value(&text)) {
+        if let Some(message) = labels::wrong_key(&key).or_else(|| labels::wrong_value(&text)) {
             members.wrong_value(
                 &field,
                 Some(Value::String(text)),
                 Constraint::Pattern,
-                format!("label {key:?}: {words}"),
+                format!("label {key:?}: {message}"),
             );
             continue;
         }
@@ -354,23 +352,23 @@ fn labels_of(members: &mut Members) -> Option<BTreeMap<String, String>> {
     Some(labels)
 }
 
-/// What is to change of a resource of a kind.
+/// Parses a change of a resource.
 pub(crate) fn patch(members: Map<String, Value>, kind: &Kind) -> Result<Patch, Problem> {
     let mut members = Members::of(members);
-    // Null is what is not there.
+    // Null means no change.
     members.members.retain(|field, value| !value.is_null() || !matches!(field.as_str(), "spec" | "labels"));
     let patch = Patch { spec: spec(&mut members, kind), labels: labels_of(&mut members) };
     if let Some(problem) = members.unknown() {
         return Err(problem);
     }
     if patch == Patch::default() && members.errors.is_empty() {
-        let words = "at least one field must be provided for update: spec or labels";
-        return Err(Problem::new(Code::BadRequest, words));
+        let detail = "at least one field must be provided for update: spec or labels";
+        return Err(Problem::new(Code::BadRequest, detail));
     }
     members.finish(Some(patch))
 }
 
-/// Why a resource is removed by force.
+/// Parses the reason of a force-delete.
 pub(crate) fn force_delete(members: Map<String, Value>) -> Result<String, Problem> {
     let mut members = Members::of(members);
     let reason = members.text("reason").unwrap_or_default();
@@ -378,7 +376,7 @@ pub(crate) fn force_delete(members: Map<String, Value>) -> Result<String, Proble
         return Err(problem);
     }
     if members.errors.is_empty() && reason.trim().is_empty() {
-        members.wrong("reason", Constraint::Required, "reason is required: say why nobody needs to clean up");
+        members.wrong("reason", Constraint::Required, "reason is required: why no cleanup is needed");
     }
     if reason.chars().count() > LONGEST_REASON {
         let message = format!("reason must have at most {LONGEST_REASON} characters");
@@ -387,7 +385,7 @@ pub(crate) fn force_delete(members: Map<String, Value>) -> Result<String, Proble
     members.finish(Some(reason))
 }
 
-/// What an adapter reports.
+/// Parses a report.
 pub(crate) fn report(members: Map<String, Value>, now: Timestamp) -> Result<Report, Problem> {
     let mut members = Members::of(members);
     let adapter = members.name("adapter");
@@ -408,8 +406,8 @@ pub(crate) fn report(members: Map<String, Value>, now: Timestamp) -> Result<Repo
     members.finish(made)
 }
 
-/// An integer; 1.0 is one in JSON.
-fn whole(value: &Value) -> Option<i64> {
+/// An integer; in JSON 1.0 is an integer, too.
+fn integer(value: &Value) -> Option<i64> {
     let from_float = || value.as_f64().filter(|float| float.fract() == 0.0).map(|float| float as i64);
     value.as_i64().or_else(from_float)
 }
@@ -420,7 +418,7 @@ fn observed_generation(members: &mut Members) -> Option<i64> {
         members.wrong(FIELD, Constraint::Required, "observed_generation is required");
         return None;
     };
-    match whole(&value) {
+    match integer(&value) {
         Some(generation @ 1..=LARGEST_COUNT) => return Some(generation),
         Some(generation) if generation < 1 => {
             members.wrong_value(
@@ -521,8 +519,8 @@ fn condition(item: &mut Members) -> Option<ReportedCondition> {
         "False" => Status::False,
         "Unknown" => Status::Unknown,
         other => {
-            let words = format!("{}status must be True, False or Unknown", item.path);
-            item.wrong_value("status", Some(Value::String(other.to_owned())), Constraint::Enum, words);
+            let message = format!("{}status must be True, False or Unknown", item.path);
+            item.wrong_value("status", Some(Value::String(other.to_owned())), Constraint::Enum, message);
             return None;
         }
     };
@@ -538,7 +536,7 @@ fn metadata(members: &mut Members) -> Result<Option<Map<String, Value>>, Problem
             metadata.insert(field.to_owned(), Value::String(text));
         }
     }
-    match given.take(METADATA_COUNT).map(|count| whole(&count)) {
+    match given.take(METADATA_COUNT).map(|count| integer(&count)) {
         Some(Some(count @ 0..=LARGEST_COUNT)) => {
             metadata.insert(METADATA_COUNT.to_owned(), Value::from(count));
         }

@@ -1,27 +1,27 @@
 //! The syntax of labels, which is that of Kubernetes.
 
-/// How long the name of a key, and a value, may be.
-const LONGEST_NAME: usize = 63;
-/// How long the domain before the name of a key may be.
-const LONGEST_DOMAIN: usize = 253;
+/// The maximum length of the name of a key, and of a value.
+const MAX_NAME_LENGTH: usize = 63;
+/// The maximum length of the prefix of a key.
+const MAX_PREFIX_LENGTH: usize = 253;
 
-/// The pattern that keys have.
+/// The pattern of keys.
 pub(crate) fn key_pattern() -> String {
     const PART: &str = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?";
-    let domain = format!("(?![^/]{{{},}}){PART}(?:\\.{PART})*", LONGEST_DOMAIN + 1);
+    let domain = format!("(?![^/]{{{},}}){PART}(?:\\.{PART})*", MAX_PREFIX_LENGTH + 1);
     format!("^(?:{domain}/)?{}$", name_pattern())
 }
 
-/// The pattern that values have.
+/// The pattern of values.
 pub(crate) fn value_pattern() -> String {
     format!("^(?:{})?$", name_pattern())
 }
 
 fn name_pattern() -> String {
-    format!("[A-Za-z0-9](?:[-A-Za-z0-9_.]{{0,{}}}[A-Za-z0-9])?", LONGEST_NAME - 2)
+    format!("[A-Za-z0-9](?:[-A-Za-z0-9_.]{{0,{}}}[A-Za-z0-9])?", MAX_NAME_LENGTH - 2)
 }
 
-/// What is wrong with a key: `[prefix/]name`.
+/// The error of an invalid key; a valid one is `[prefix/]name`.
 pub(crate) fn wrong_key(key: &str) -> Option<&'static str> {
     let name = match key.split_once('/') {
         Some((prefix, name)) => {
@@ -34,7 +34,7 @@ pub(crate) fn wrong_key(key: &str) -> Option<&'static str> {
         }
         None => key,
     };
-    if name.is_empty() || name.len() > LONGEST_NAME || !is_name(name) {
+    if name.is_empty() || name.len() > MAX_NAME_LENGTH || !is_name(name) {
         return Some(
             "the name of the key must have 1 to 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or a digit",
         );
@@ -42,9 +42,9 @@ pub(crate) fn wrong_key(key: &str) -> Option<&'static str> {
     None
 }
 
-/// What is wrong with a value.
+/// The error of an invalid value.
 pub(crate) fn wrong_value(value: &str) -> Option<&'static str> {
-    if value.len() > LONGEST_NAME || !(value.is_empty() || is_name(value)) {
+    if value.len() > MAX_NAME_LENGTH || !(value.is_empty() || is_name(value)) {
         return Some(
             "the value must have at most 63 letters, digits, dots, dashes and underscores, and begin and end with a letter or a digit",
         );
@@ -65,7 +65,7 @@ fn is_domain(text: &str) -> bool {
             && part.ends_with(edge)
             && part.chars().all(|letter| edge(letter) || letter == '-')
     };
-    text.len() <= LONGEST_DOMAIN && text.split('.').all(part)
+    text.len() <= MAX_PREFIX_LENGTH && text.split('.').all(part)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! What is around every request: its ids, its line in the log, its counts, an answer even where we panic, and compression.
+//! The middleware of every request: request and trace IDs, a log line, metrics, a response after a panic, and compression.
 //!
-//! Neither headers nor bodies are ever logged: they carry credentials, and specs carry secrets.
+//! Headers and bodies are never logged: headers contain credentials, and specs may contain secrets.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -24,31 +24,31 @@ use uuid::Uuid;
 use super::problem::Problem;
 use super::{Api, metrics};
 
-/// The header with the id of a request.
+/// The header with the ID of a request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The header by which callers say which trace a request is part of.
+/// The header with the caller's trace.
 const TRACE_PARENT: &str = "traceparent";
-/// Smaller answers are not worth compressing.
-const WORTH_COMPRESSING: u64 = 1024;
+/// Smaller responses are not compressed.
+const MIN_COMPRESSED_BYTES: u64 = 1024;
 
-/// What a request is called.
+/// The IDs of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestIds {
-    /// Its own id; no other request has it.
+    /// The unique ID of the request.
     pub(crate) request: String,
-    /// That of the trace it is part of; its own, where the caller names none.
+    /// The ID of its trace; the ID of the request if the caller sends none.
     pub(crate) trace: String,
 }
 
 impl RequestIds {
     fn of(headers: &HeaderMap) -> Self {
         let request = Uuid::now_v7().to_string();
-        let told = headers.get(TRACE_PARENT).and_then(|value| trace_of(value.to_str().ok()?));
-        Self { trace: told.map_or_else(|| request.clone(), str::to_owned), request }
+        let from_caller = headers.get(TRACE_PARENT).and_then(|value| trace_of(value.to_str().ok()?));
+        Self { trace: from_caller.map_or_else(|| request.clone(), str::to_owned), request }
     }
 }
 
-/// The trace of a header `traceparent`, as the Trace Context of the W3C has it.
+/// Parses the trace ID of a header `traceparent` (W3C Trace Context).
 fn trace_of(parent: &str) -> Option<&str> {
     let hex = |text: &str, length| {
         text.len() == length && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
@@ -56,18 +56,19 @@ fn trace_of(parent: &str) -> Option<&str> {
     let not_zero = |text: &str| text.bytes().any(|digit| digit != b'0');
     let mut parts = parent.split('-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    // Later versions may say more; the first says no more.
+    // Later versions may have more parts; version 00 has exactly four.
     let known = hex(version, 2) && version != "ff" && (version != "00" || parts.next().is_none());
-    let fits = known && hex(trace, 32) && not_zero(trace) && hex(span, 16) && not_zero(span) && hex(flags, 2);
-    fits.then_some(trace)
+    let is_valid =
+        known && hex(trace, 32) && not_zero(trace) && hex(span, 16) && not_zero(span) && hex(flags, 2);
+    is_valid.then_some(trace)
 }
 
-/// Puts the layers around routes.
-pub(super) fn around(routes: Router<Arc<Api>>, api: Arc<Api>) -> Router {
-    let worth = SizeAbove::new(WORTH_COMPRESSING).and(NotForContentType::SSE);
+/// Adds the middleware to routes.
+pub(super) fn with_middleware(routes: Router<Arc<Api>>, api: Arc<Api>) -> Router {
+    let compressed = SizeAbove::new(MIN_COMPRESSED_BYTES).and(NotForContentType::SSE);
     routes
         .route_layer(from_fn_with_state(api.clone(), observe))
-        .route_layer(CompressionLayer::new().compress_when(worth))
+        .route_layer(CompressionLayer::new().compress_when(compressed))
         .with_state(api)
 }
 
@@ -77,9 +78,9 @@ async fn observe(State(api): State<Arc<Api>>, mut request: Request, next: Next) 
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = tracing::info_span!("request", id = %ids.request, trace = %ids.trace, caller = Empty);
     request.extensions_mut().insert(ids.clone());
-    let answer = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
-    let mut response = answer.unwrap_or_else(|panic| {
-        tracing::error!(parent: &span, %method, %path, words = words_of(&*panic), "answering panicked");
+    let outcome = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
+    let mut response = outcome.unwrap_or_else(|panic| {
+        tracing::error!(parent: &span, %method, %path, message = panic_message(&*panic), "the handler of a request panicked");
         Problem::internal().response(&path, &ids.trace, api.fleet.now())
     });
     let headers = response.headers_mut();
@@ -89,25 +90,25 @@ async fn observe(State(api): State<Arc<Api>>, mut request: Request, next: Next) 
     headers.insert(header::VARY, HeaderValue::from_static("Authorization"));
     let (status, took) = (response.status().as_u16(), started.elapsed());
     let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    tracing::info!(parent: &span, %method, %path, status, milliseconds, "answered");
-    api.metrics.answered(&method, &metrics::path_label(api.fleet.kinds(), &path), status, took);
+    tracing::info!(parent: &span, %method, %path, status, milliseconds, "request finished");
+    api.metrics.record_request(&method, &metrics::path_label(api.fleet.kinds(), &path), status, took);
     response
 }
 
-fn words_of(panic: &(dyn Any + Send)) -> &str {
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// A body turned out larger than is let in.
+/// A body is larger than the limit.
 #[derive(Debug, thiserror::Error)]
 #[error("the body has more than {0} bytes")]
 pub(crate) struct TooLarge(usize);
 
-/// The body, of which reading fails with [`TooLarge`] where it has more bytes than this.
-pub(super) fn bounded(body: Body, largest: usize) -> Body {
-    Body::new(Limited::new(body, largest).map_err(move |error| {
-        if error.is::<LengthLimitError>() { BoxError::from(TooLarge(largest)) } else { error }
+/// Limits a body: reading more bytes fails with [`TooLarge`].
+pub(super) fn limited(body: Body, limit: usize) -> Body {
+    Body::new(Limited::new(body, limit).map_err(move |error| {
+        if error.is::<LengthLimitError>() { BoxError::from(TooLarge(limit)) } else { error }
     }))
 }
 
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_is_taken_from_a_header_that_keeps_its_form() {
+    fn trace_id_is_parsed_from_a_valid_header() {
         const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
         let rows = [
             (format!("00-{TRACE}-00f067aa0ba902b7-01"), true),
@@ -132,13 +133,13 @@ mod tests {
             (TRACE.to_owned(), false),
             (String::new(), false),
         ];
-        for (parent, fits) in rows {
-            assert_eq!(trace_of(&parent), fits.then_some(TRACE), "{parent}");
+        for (parent, is_valid) in rows {
+            assert_eq!(trace_of(&parent), is_valid.then_some(TRACE), "{parent}");
         }
     }
 
     #[tokio::test]
-    async fn a_panic_is_a_problem_with_the_id_under_which_the_log_has_it() {
+    async fn panic_is_a_problem_with_the_id_of_its_log_line() {
         use tower::ServiceExt as _;
 
         use crate::config::Limits;
@@ -158,11 +159,11 @@ mod tests {
                 panic!("on purpose")
             }
         });
-        let routes = around(Router::new().route("/panics", panics), api);
-        let answer = routes.oneshot(Request::get("/panics").body(Body::empty()).unwrap()).await.unwrap();
-        assert_eq!(answer.status(), 500);
-        let id = answer.headers()[REQUEST_ID].to_str().unwrap().to_owned();
-        let problem = answer.into_body().collect().await.unwrap().to_bytes();
+        let routes = with_middleware(Router::new().route("/panics", panics), api);
+        let response = routes.oneshot(Request::get("/panics").body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 500);
+        let id = response.headers()[REQUEST_ID].to_str().unwrap().to_owned();
+        let problem = response.into_body().collect().await.unwrap().to_bytes();
         let problem: serde_json::Value = serde_json::from_slice(&problem).unwrap();
         assert_eq!((&problem["code"], &problem["trace_id"]), (&"HYPERFLEET-INT-001".into(), &id.into()));
     }

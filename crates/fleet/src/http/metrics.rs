@@ -1,5 +1,5 @@
-//! What is counted of the fleet, by the names that dashboards of the field know. Ids are left out of paths, and what nobody
-//! serves is one path, so that callers cannot make series.
+//! Metrics of the fleet API, with the names that existing dashboards use. Labels for paths have no IDs, and all unknown paths share
+//! one label, so that callers cannot create time series.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,65 +21,65 @@ use super::routes::locate;
 use crate::kinds::{BASE_PATH, Kinds};
 use crate::store::{Pending, Store};
 
-/// Where requests for nothing that is served are counted.
+/// The label of unknown paths and methods.
 const UNKNOWN: &str = "unknown";
-/// What is pending longer is stuck.
-const STUCK: Duration = Duration::from_secs(600);
-/// How long counting what is pending may take.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How soon it is counted again.
-const AGAIN: Duration = Duration::from_secs(1);
-/// Where the API tells of itself.
-const ABOUT_ITSELF: [&str; 3] =
+/// A resource that is pending for longer is stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(600);
+/// How long counting pending resources may take.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a count is reused.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
+/// The paths about the API itself.
+const ABOUT_PATHS: [&str; 3] =
     ["/api/hyperfleet", "/api/hyperfleet/v1/openapi", "/api/hyperfleet/v1/openapi.html"];
 const BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Answered {
+struct RequestLabels {
     method: &'static str,
     path: String,
     code: u16,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Route {
+struct RouteLabels {
     method: &'static str,
     path: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Version {
+struct VersionLabels {
     version: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Reconciled {
+struct ResourceLabels {
     resource_type: String,
     is_delete: &'static str,
 }
 
-impl Reconciled {
+impl ResourceLabels {
     fn new(kind: &str, deleting: bool) -> Self {
         Self { resource_type: kind.to_owned(), is_delete: if deleting { "true" } else { "false" } }
     }
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Asked {
+struct QueryLabels {
     operation: &'static str,
 }
 
-/// All that is counted of the fleet.
+/// The metrics of the fleet API.
 #[derive(Clone)]
 pub(crate) struct FleetMetrics {
-    requests: Family<Answered, Counter>,
-    request_seconds: Family<Route, Histogram>,
-    started: Family<Reconciled, Counter>,
-    pending: Family<Reconciled, Gauge>,
-    stuck: Family<Reconciled, Gauge>,
-    stuck_seconds: Family<Reconciled, Gauge>,
-    query_seconds: Family<Asked, Histogram>,
-    errors: Family<Asked, Counter>,
+    requests: Family<RequestLabels, Counter>,
+    request_seconds: Family<RouteLabels, Histogram>,
+    started: Family<ResourceLabels, Counter>,
+    pending: Family<ResourceLabels, Gauge>,
+    stuck: Family<ResourceLabels, Gauge>,
+    stuck_seconds: Family<ResourceLabels, Gauge>,
+    query_seconds: Family<QueryLabels, Histogram>,
+    errors: Family<QueryLabels, Counter>,
 }
 
 impl Group for FleetMetrics {
@@ -97,75 +97,79 @@ impl Group for FleetMetrics {
             query_seconds: Family::new_with_constructor(histogram),
             errors: Family::default(),
         };
-        let build: Family<Version, Gauge> = Family::default();
-        build.get_or_create(&Version { version: env!("CARGO_PKG_VERSION") }).set(1);
-        registry.register("api_requests", "Requests that were answered", group.requests.clone());
+        let build: Family<VersionLabels, Gauge> = Family::default();
+        build.get_or_create(&VersionLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
+        registry.register("api_requests", "Number of requests with a response", group.requests.clone());
         registry.register_with_unit(
             "api_request_duration",
-            "How long answers took",
+            "Duration of requests",
             Unit::Seconds,
             group.request_seconds.clone(),
         );
-        registry.register("api_build_info", "The version that runs", build);
+        registry.register("api_build_info", "Version of the running server", build);
         registry.register(
             "api_reconciliation_started",
-            "Generations that adapters have to bring about",
+            "Number of new generations that adapters have to reconcile",
             group.started.clone(),
         );
         let pending = "api_resource_pending_reconciliation";
-        registry.register(pending, "Resources that are not as wanted", group.pending.clone());
+        registry.register(
+            pending,
+            "Number of resources whose current generation is not reconciled",
+            group.pending.clone(),
+        );
         registry.register(
             format!("{pending}_stuck"),
-            "Resources that are not as wanted for more than 10 minutes",
+            "Number of resources whose current generation has not been reconciled for more than 10 minutes",
             group.stuck.clone(),
         );
         registry.register_with_unit(
             format!("{pending}_stuck_duration"),
-            "For how long the one is not as wanted that is so for longest",
+            "Longest time for which a stuck resource has not been reconciled",
             Unit::Seconds,
             group.stuck_seconds.clone(),
         );
         registry.register_with_unit(
             "db_query_duration",
-            "How long the database took",
+            "Duration of database operations",
             Unit::Seconds,
             group.query_seconds.clone(),
         );
-        registry.register("db_errors", "What the database did not do", group.errors.clone());
+        registry.register("db_errors", "Number of failed database operations", group.errors.clone());
         group
     }
 }
 
 impl FleetMetrics {
-    /// A request was answered.
-    pub(crate) fn answered(&self, method: &Method, path: &str, code: u16, took: Duration) {
+    /// Records the response to a request.
+    pub(crate) fn record_request(&self, method: &Method, path: &str, code: u16, took: Duration) {
         let (method, path) = (method_label(method), path.to_owned());
-        self.requests.get_or_create(&Answered { method, path: path.clone(), code }).inc();
-        self.request_seconds.get_or_create(&Route { method, path }).observe(took.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { method, path: path.clone(), code }).inc();
+        self.request_seconds.get_or_create(&RouteLabels { method, path }).observe(took.as_secs_f64());
     }
 
-    /// A resource has a generation that adapters have to bring about.
-    pub(crate) fn started(&self, kind: &str, deleting: bool) {
-        self.started.get_or_create(&Reconciled::new(kind, deleting)).inc();
+    /// Records a new generation that adapters have to reconcile.
+    pub(crate) fn record_generation(&self, kind: &str, deleting: bool) {
+        self.started.get_or_create(&ResourceLabels::new(kind, deleting)).inc();
     }
 
-    /// The database was asked, and did as asked or did not.
-    pub(crate) fn asked(&self, operation: &'static str, took: Duration, done: bool) {
-        self.query_seconds.get_or_create(&Asked { operation }).observe(took.as_secs_f64());
-        if !done {
-            self.errors.get_or_create(&Asked { operation }).inc();
+    /// Records a database operation.
+    pub(crate) fn record_query(&self, operation: &'static str, took: Duration, succeeded: bool) {
+        self.query_seconds.get_or_create(&QueryLabels { operation }).observe(took.as_secs_f64());
+        if !succeeded {
+            self.errors.get_or_create(&QueryLabels { operation }).inc();
         }
     }
 
-    /// How much is pending. What is not, has no series.
-    fn pending(&self, all: &[Pending], now: Timestamp) {
+    /// Sets the number of pending resources. Kinds without pending resources have no series.
+    fn set_pending(&self, all: &[Pending], now: Timestamp) {
         self.pending.clear();
         self.stuck.clear();
         self.stuck_seconds.clear();
         for Pending { kind, deleting, since } in all.iter().filter(|pending| !pending.since.is_empty()) {
-            let labels = Reconciled::new(kind, *deleting);
+            let labels = ResourceLabels::new(kind, *deleting);
             let age = |since: &Timestamp| Duration::try_from(now.duration_since(*since)).unwrap_or_default();
-            let stuck: Vec<Duration> = since.iter().map(age).filter(|age| *age > STUCK).collect();
+            let stuck: Vec<Duration> = since.iter().map(age).filter(|age| *age > STUCK_AFTER).collect();
             self.pending.get_or_create(&labels).set(count(since.len()));
             if let Some(longest) = stuck.iter().max() {
                 self.stuck.get_or_create(&labels).set(count(stuck.len()));
@@ -194,9 +198,9 @@ fn method_label(method: &Method) -> &'static str {
     }
 }
 
-/// A path as it is counted: with `-` for every id.
+/// The label of a path, with `-` for every ID.
 pub(crate) fn path_label(kinds: &Kinds, path: &str) -> String {
-    if ABOUT_ITSELF.contains(&path) {
+    if ABOUT_PATHS.contains(&path) {
         return path.to_owned();
     }
     let Some(below) = path.strip_prefix(BASE_PATH) else { return UNKNOWN.to_owned() };
@@ -206,7 +210,8 @@ pub(crate) fn path_label(kinds: &Kinds, path: &str) -> String {
     format!("{BASE_PATH}{}", segments.collect::<Vec<_>>().join("/"))
 }
 
-/// Has what is pending counted whenever somebody looks, within bounds: a database that is slow is not asked the more.
+/// Counts pending resources whenever metrics are read, at most once per interval and within a timeout, so that a slow database
+/// gets no additional load.
 pub(crate) fn count_pending(
     metrics: &Metrics,
     store: Weak<dyn Store>,
@@ -220,15 +225,15 @@ pub(crate) fn count_pending(
         async move {
             let Some(store) = store else { return };
             let mut last = last.lock().await;
-            if last.is_some_and(|last| last.elapsed() < AGAIN) {
+            if last.is_some_and(|last| last.elapsed() < COUNT_INTERVAL) {
                 return;
             }
-            match tokio::time::timeout(PATIENCE, store.pending(condition)).await {
-                Ok(Ok(all)) => group.pending(&all, clock.now()),
+            match tokio::time::timeout(COUNT_TIMEOUT, store.pending(condition)).await {
+                Ok(Ok(all)) => group.set_pending(&all, clock.now()),
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "what is pending cannot be counted; the last count stays")
+                    tracing::warn!(%error, "cannot count pending resources; keeping the last count")
                 }
-                Err(_) => tracing::warn!("counting what is pending takes too long; the last count stays"),
+                Err(_) => tracing::warn!("counting pending resources takes too long; keeping the last count"),
             }
             *last = Some(Instant::now());
         }
@@ -241,7 +246,7 @@ mod tests {
     use crate::vocabulary::Vocabulary;
 
     #[test]
-    fn paths_are_counted_without_their_ids() {
+    fn path_labels_have_no_ids() {
         let kinds = Kinds::new(Vec::new(), Vocabulary::default()).unwrap();
         let rows = [
             ("/clusters", "/clusters"),
@@ -261,12 +266,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_for_long_is_stuck() {
+    fn resource_that_is_pending_for_long_is_stuck() {
         let metrics = Metrics::default();
         let group: FleetMetrics = metrics.group();
         let at = |second| Timestamp::from_second(second).unwrap();
         let some = |deleting, since| Pending { kind: "Cluster".to_owned(), deleting, since };
-        group.pending(&[some(false, vec![at(0), at(1000), at(5000)]), some(true, vec![at(4900)])], at(5000));
+        group.set_pending(
+            &[some(false, vec![at(0), at(1000), at(5000)]), some(true, vec![at(4900)])],
+            at(5000),
+        );
         let text = metrics.text();
         let name = "hyperfleet_api_resource_pending_reconciliation";
         let (living, deleted) = (
@@ -282,7 +290,7 @@ mod tests {
             assert!(text.contains(&line), "{line} is not in {text}");
         }
         assert!(!text.contains(&format!("{name}_stuck{deleted}")));
-        group.pending(&[some(false, Vec::new())], at(5000));
+        group.set_pending(&[some(false, Vec::new())], at(5000));
         assert!(!metrics.text().contains(&format!("{name}{{")));
     }
 }

@@ -1,7 +1,7 @@
-//! The fleet over HTTP, at `/api/hyperfleet/v1`.
+//! The fleet API over HTTP, at `/api/hyperfleet/v1`.
 //!
-//! Kinds are configuration, so paths are found by a table of our own ([`routes`]) and not by the router: the same table
-//! writes the OpenAPI document.
+//! Kinds are configuration, so paths are resolved by our own table ([`routes`]) instead of the router. The OpenAPI document is
+//! generated from the same table.
 
 mod access;
 mod answer;
@@ -39,10 +39,10 @@ use crate::config::Limits;
 use crate::fleet::Fleet;
 use crate::kinds::BASE_PATH;
 
-/// The header with the revision at which a list was true; to watch from there.
+/// The header with the revision of a list, from which a watch can continue.
 pub(crate) const REVISION_HEADER: HeaderName = HeaderName::from_static("bellwether-revision");
 
-/// What answers.
+/// The state of the HTTP server.
 pub(crate) struct Api {
     pub(crate) fleet: Fleet,
     pub(crate) access: Access,
@@ -67,12 +67,12 @@ impl Api {
     }
 }
 
-/// The routes of the fleet with the usual limits, counted for nobody.
+/// The routes of the fleet with default limits, and metrics that are not served.
 pub fn routes(fleet: Fleet, access: Access, stopping: CancellationToken) -> Router {
     routes_with(fleet, access, Limits::default(), &Metrics::default(), stopping)
 }
 
-/// The routes of the fleet. Watches end when `stopping` is cancelled; everything else ends by itself.
+/// The routes of the fleet. Watches end when `stopping` is cancelled; other requests end by themselves.
 pub fn routes_with(
     fleet: Fleet,
     access: Access,
@@ -85,7 +85,7 @@ pub fn routes_with(
         .route(METADATA_PATH, any(serve))
         .route(BASE_PATH, any(serve))
         .route(&format!("{BASE_PATH}/{{*path}}"), any(serve));
-    layers::around(routes, api)
+    layers::with_middleware(routes, api)
 }
 
 async fn serve(
@@ -94,12 +94,12 @@ async fn serve(
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let body = layers::bounded(body, api.limits.max_body_bytes);
+    let body = layers::limited(body, api.limits.max_body_bytes);
     let outcome = match tokio::time::timeout(api.limits.request_timeout, api.answer(&parts, body)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Problem::new(
             Code::TimedOut,
-            "the request took too long; whether a change was made is not known",
+            "the request took too long; it is unknown whether a change was made",
         )),
     };
     outcome.unwrap_or_else(|problem| problem.response(parts.uri.path(), &ids.trace, api.fleet.now()))

@@ -1,4 +1,4 @@
-//! What comes after the question mark.
+//! Query parameters.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
@@ -8,12 +8,12 @@ use crate::search::fields::Fields;
 use crate::search::{Filter, parse_order};
 use crate::store::{Column, Direction, Order, Page, Revision};
 
-/// The last page there can be.
+/// The largest page number.
 pub(crate) const LAST_PAGE: u32 = 100_000;
-/// The largest page.
+/// The largest page size.
 pub(crate) const LARGEST_PAGE: u32 = 100;
 
-/// The parameters of a request, decoded; each is taken by who understands it.
+/// The decoded parameters of a request. Each getter removes its parameter; `finish` rejects the rest.
 pub(crate) struct Parameters {
     pairs: Vec<(String, String)>,
 }
@@ -35,7 +35,7 @@ impl Parameters {
         taken.into_iter().map(|(_, value)| value).collect()
     }
 
-    /// The value of a parameter that may be there once.
+    /// The value of a parameter that must not be repeated.
     fn one(&mut self, name: &str) -> Result<Option<String>, Problem> {
         let mut values = self.all(name);
         match values.len() {
@@ -48,15 +48,15 @@ impl Parameters {
 
     fn number(&mut self, name: &str, default: u32, most: u32) -> Result<u32, Problem> {
         let Some(text) = self.one(name)? else { return Ok(default) };
-        let shown = Some(Value::String(text.clone()));
-        let words = format!("{name} must be an integer from 1 to {most}");
+        let value = Some(Value::String(text.clone()));
+        let message = format!("{name} must be an integer from 1 to {most}");
         match text.parse::<i128>() {
-            Ok(number) if number < 1 => Err(wrong(name, Constraint::Min, words, shown)),
+            Ok(number) if number < 1 => Err(wrong(name, Constraint::Min, message, value)),
             Ok(number) => match u32::try_from(number) {
                 Ok(number) if number <= most => Ok(number),
-                _ => Err(wrong(name, Constraint::Max, words, shown)),
+                _ => Err(wrong(name, Constraint::Max, message, value)),
             },
-            Err(_) => Err(wrong(name, Constraint::Format, words, shown)),
+            Err(_) => Err(wrong(name, Constraint::Format, message, value)),
         }
     }
 
@@ -95,7 +95,7 @@ impl Parameters {
         self.one("kind")
     }
 
-    /// Whether to watch.
+    /// The parameter `watch`.
     pub(crate) fn watch(&mut self) -> Result<bool, Problem> {
         match self.one("watch")?.as_deref() {
             None | Some("false") => Ok(false),
@@ -107,25 +107,25 @@ impl Parameters {
         }
     }
 
-    /// From where to watch: what the parameter says, or else what was last heard.
-    pub(crate) fn since(&mut self, last_heard: Option<&str>) -> Result<Revision, Problem> {
+    /// The revision to watch from: the parameter `since`, or else the header `Last-Event-ID`.
+    pub(crate) fn since(&mut self, last_event_id: Option<&str>) -> Result<Revision, Problem> {
         let given = self.one("since")?;
-        let Some(text) = given.as_deref().or(last_heard) else { return Ok(0) };
+        let Some(text) = given.as_deref().or(last_event_id) else { return Ok(0) };
         text.parse().ok().filter(|revision| *revision >= 0).ok_or_else(|| {
             let shown = Some(Value::String(text.to_owned()));
-            let words =
+            let message =
                 "since must be a revision: the id of an event, or the header Bellwether-Revision of a list";
-            wrong("since", Constraint::Format, words.to_owned(), shown)
+            wrong("since", Constraint::Format, message.to_owned(), shown)
         })
     }
 
-    /// That nothing is left: a parameter that nobody understands may have been meant to matter.
+    /// Rejects unknown parameters, which would otherwise be ignored silently.
     pub(crate) fn finish(self) -> Result<(), Problem> {
         match self.pairs.first() {
             None => Ok(()),
             Some((name, _)) => Err(Problem::new(
                 Code::BadRequest,
-                format!("the parameter {name:?} is not known here, or not together with the others"),
+                format!("the parameter {name:?} is unknown here, or cannot be combined with the others"),
             )),
         }
     }
@@ -137,7 +137,7 @@ fn decode(text: &str) -> Result<String, Problem> {
     match decoded {
         Ok(decoded) if !decoded.contains('\0') => Ok(decoded.into_owned()),
         _ => {
-            Err(Problem::new(Code::BadRequest, "a parameter is not UTF-8 text, or has the character U+0000"))
+            Err(Problem::new(Code::BadRequest, "a parameter is not UTF-8, or contains the character U+0000"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is answered when something is not done: problem details as of RFC 9457, each with a code that scripts can rely on.
+//! Error responses: problem details (RFC 9457), with a stable code for scripts.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -14,10 +14,10 @@ use crate::writer::WriteError;
 
 /// The media type of a problem.
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
-/// Before the slug of every problem.
-const TYPES: &str = "https://api.hyperfleet.io/errors/";
+/// The prefix of the `type` of every problem.
+const TYPE_PREFIX: &str = "https://api.hyperfleet.io/errors/";
 
-/// What kind of problem it is.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) enum Code {
@@ -65,7 +65,7 @@ impl Code {
         Self::TimedOut,
     ];
 
-    /// Its name, its status, its slug and its title.
+    /// The code, status, slug and title of the kind.
     pub(crate) const fn describe(self) -> (&'static str, u16, &'static str, &'static str) {
         match self {
             Self::Validation => ("HYPERFLEET-VAL-000", 400, "validation-error", "Validation Failed"),
@@ -99,24 +99,24 @@ impl Code {
     }
 }
 
-/// What is wrong with one field.
+/// An error of a field.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct FieldError {
-    /// The field, with dots for what is below.
+    /// The path of the field, with dots for nested fields.
     pub(crate) field: String,
-    /// What is wrong with it, in words.
+    /// The error, for people.
     pub(crate) message: String,
-    /// What it was.
+    /// The invalid value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     pub(crate) value: Option<Value>,
-    /// What it does not keep, in a word.
+    /// The constraint that the value violates.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Constraint")]
     pub(crate) constraint: Option<Constraint>,
 }
 
-/// What a field does not keep.
+/// A constraint that a field violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Constraint {
@@ -131,13 +131,13 @@ pub(crate) enum Constraint {
     Unique,
 }
 
-/// Why something is not done.
+/// An error of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Problem {
     pub(crate) code: Code,
     pub(crate) detail: String,
     pub(crate) errors: Vec<FieldError>,
-    /// The methods there are, where the one asked for is not among them.
+    /// The allowed methods, if the method is not allowed.
     pub(crate) allow: Option<String>,
 }
 
@@ -146,13 +146,13 @@ impl Problem {
         Self { code, detail: detail.into(), errors: Vec::new(), allow: None }
     }
 
-    /// What is wrong with fields, all of it.
+    /// A problem with all errors of fields.
     pub(crate) fn of_fields(code: Code, errors: Vec<FieldError>) -> Self {
         let detail = errors.iter().map(|error| error.message.as_str()).collect::<Vec<_>>().join("; ");
         Self { errors, ..Self::new(code, detail) }
     }
 
-    /// The answer to a request by its path and its id.
+    /// The response to a request, with its path and its ID.
     pub(crate) fn response(&self, instance: &str, trace_id: &str, now: Timestamp) -> Response {
         let mut response = Response::new(Body::from(self.json(instance, trace_id, now)));
         *response.status_mut() = self.code.status();
@@ -170,7 +170,7 @@ impl Problem {
     pub(crate) fn json(&self, instance: &str, trace_id: &str, now: Timestamp) -> String {
         let (code, status, slug, title) = self.code.describe();
         let wire = Wire {
-            type_: format!("{TYPES}{slug}"),
+            type_: format!("{TYPE_PREFIX}{slug}"),
             title,
             status,
             detail: &self.detail,
@@ -184,28 +184,28 @@ impl Problem {
     }
 }
 
-/// Why something was not done, as RFC 9457 has it.
+/// An error response (RFC 9457).
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub(crate) struct Wire<'a> {
-    /// A URI that names the kind of problem.
+    /// A URI that identifies the kind of problem.
     #[serde(rename = "type")]
     type_: String,
-    /// The kind of problem, in words.
+    /// The kind of problem, for people.
     title: &'a str,
-    /// The status of the answer.
+    /// The HTTP status.
     status: u16,
-    /// What went wrong this time.
+    /// The cause of this problem.
     detail: &'a str,
-    /// The path that was asked for.
+    /// The path of the request.
     instance: &'a str,
-    /// The kind of problem, for scripts.
+    /// The code of the problem, for scripts.
     code: &'a str,
-    /// When.
+    /// The time of the response.
     timestamp: Timestamp,
-    /// The id of the request, as in X-Request-ID.
+    /// The ID of the request, as in the header X-Request-ID.
     trace_id: &'a str,
-    /// What is wrong with each field.
+    /// The errors of fields.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'a [FieldError],
 }
@@ -233,7 +233,7 @@ impl From<WriteError> for Problem {
             }
             WriteError::TimedOut => Self::new(
                 Code::TimedOut,
-                "the database did not answer in time; whether the change was made is not known",
+                "the database did not respond in time; it is unknown whether the change was made",
             ),
             WriteError::Failed => Self::internal(),
         }
@@ -242,17 +242,14 @@ impl From<WriteError> for Problem {
 
 impl Problem {
     pub(crate) fn internal() -> Self {
-        Self::new(
-            Code::Internal,
-            "something went wrong inside; the log of the server has the details under this trace_id",
-        )
+        Self::new(Code::Internal, "internal error; the log of the server has the details for this trace_id")
     }
 }
 
-/// What the database says is for the log, never for a caller.
+/// Error messages of the database are logged, and never sent to a caller.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        tracing::error!(%error, "reading failed");
+        tracing::error!(%error, "cannot read from the fleet database");
         match error {
             StoreError::Conflict(_) | StoreError::Unavailable(_) => {
                 Self::new(Code::Unavailable, "the database is not available; try again")

@@ -1,5 +1,4 @@
-//! Which paths there are and what can be done at each: one table, by which requests are resolved and from which the OpenAPI
-//! document is written.
+//! The table of paths and their operations. Requests are resolved by it, and the OpenAPI document is generated from it.
 
 use axum::http::Method;
 
@@ -8,7 +7,7 @@ use crate::kinds::{Kind, Kinds};
 /// The segment under which resources of every kind are served.
 pub(crate) const EVERY_KIND: &str = "resources";
 
-/// Where a path leads.
+/// The part of the API that a path addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Collection,
@@ -22,7 +21,7 @@ impl Place {
     pub(crate) const ALL: [Self; 5] =
         [Self::Collection, Self::Resource, Self::Statuses, Self::StatusLog, Self::ForceDelete];
 
-    /// What can be done there.
+    /// The operations of the path.
     pub(crate) const fn operations(self) -> &'static [Operation] {
         match self {
             Self::Collection => &[Operation::List, Operation::Create],
@@ -33,7 +32,7 @@ impl Place {
         }
     }
 
-    /// What follows the id in its path.
+    /// The part of the path after the ID.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::Collection | Self::Resource => "",
@@ -43,7 +42,7 @@ impl Place {
         }
     }
 
-    /// The methods there, as the header Allow has them.
+    /// The allowed methods, for the header Allow.
     pub(crate) fn allow(self) -> String {
         let methods = self.operations().iter().map(|operation| operation.method());
         let with_head = methods.flat_map(|method| match method {
@@ -54,7 +53,7 @@ impl Place {
     }
 }
 
-/// What is done at a place.
+/// An operation of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     List,
@@ -79,25 +78,25 @@ impl Operation {
         }
     }
 
-    /// Whether it changes something.
+    /// Whether the operation writes.
     pub(crate) const fn writes(self) -> bool {
         !matches!(self, Self::List | Self::Get | Self::Statuses | Self::StatusLog)
     }
 }
 
-/// Whose resources a path is about.
+/// The resources that a path addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scope<'k> {
     /// Resources of every kind.
     Every,
-    /// Those of a kind.
+    /// Resources of a kind.
     Flat(&'k Kind),
-    /// Those of a kind, named by their owner.
+    /// Resources of a kind, below their owner.
     Nested { kind: &'k Kind, parent: &'k Kind },
 }
 
 impl<'k> Scope<'k> {
-    /// All there are.
+    /// All scopes.
     pub(crate) fn all(kinds: &'k Kinds) -> Vec<Self> {
         let mut all = Vec::new();
         for kind in kinds.iter() {
@@ -131,7 +130,7 @@ impl<'k> Scope<'k> {
     }
 }
 
-/// What a path names.
+/// A resolved path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Located<'k, 'p> {
     pub(crate) scope: Scope<'k>,
@@ -140,7 +139,7 @@ pub(crate) struct Located<'k, 'p> {
     pub(crate) id: Option<&'p str>,
 }
 
-/// Finds where a path below the base leads.
+/// Resolves a path below the base path.
 pub(crate) fn locate<'k, 'p>(kinds: &'k Kinds, path: &'p str) -> Option<Located<'k, 'p>> {
     let segments: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
     let by_plural = |plural: &str| kinds.iter().find(|kind| kind.plural == plural);

@@ -1,4 +1,4 @@
-//! The change feed over HTTP: server-sent events, one for every change, resumable by the id of the last one heard.
+//! The change feed over HTTP, as server-sent events: one for every change, resumable at the ID of the last received event.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,20 +17,20 @@ use crate::feed::FeedError;
 use crate::resource::{Id, Tenancy};
 use crate::store::{Event, EventKind};
 
-/// How often something is sent when nothing happens, so that both ends notice when the other is gone.
-const STILL_HERE: Duration = Duration::from_secs(15);
-/// The header by which a client says what it last heard.
-const LAST_HEARD: &str = "last-event-id";
+/// How often a keep-alive is sent while nothing changes, so that both ends detect a lost connection.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// The header with the ID of the last event that a client has received.
+const LAST_EVENT_ID: &str = "last-event-id";
 
-/// Which changes one who watches is told.
-struct Interest {
+/// Selects the changes of a watch.
+struct WatchFilter {
     kind: Option<String>,
     owner: Option<Id>,
     tenancy: Option<Tenancy>,
 }
 
-impl Interest {
-    fn admits(&self, event: &Event) -> bool {
+impl WatchFilter {
+    fn matches(&self, event: &Event) -> bool {
         let resource = &event.resource;
         self.kind.as_ref().is_none_or(|kind| *kind == resource.kind)
             && self.owner.is_none_or(|owner| resource.owner() == Some(owner))
@@ -45,30 +45,30 @@ impl Request<'_> {
         kind: Option<String>,
         owner: Option<Id>,
     ) -> Result<Response, Problem> {
-        let last_heard = self.parts.headers.get(LAST_HEARD).and_then(|value| value.to_str().ok());
-        let since = parameters.since(last_heard)?;
+        let last_event_id = self.parts.headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
+        let since = parameters.since(last_event_id)?;
         parameters.finish()?;
-        let place = self.api.watchers.clone().try_acquire_owned().map_err(|_| {
+        let permit = self.api.watchers.clone().try_acquire_owned().map_err(|_| {
             Problem::new(
                 Code::Unavailable,
-                "as many clients watch already as this server lets; try again later",
+                "the limit of concurrent watches (limits.max_watchers) is reached; try again later",
             )
         })?;
-        let interest = Interest { kind, owner, tenancy: self.caller.tenancy.clone() };
+        let filter = WatchFilter { kind, owner, tenancy: self.caller.tenancy.clone() };
         let events = self.api.fleet.feed().watch(since).await?;
         let path = self.parts.uri.path().to_owned();
         let trace =
             self.parts.extensions.get::<RequestIds>().map(|ids| ids.trace.clone()).unwrap_or_default();
         let lines = events.filter_map(move |event| {
             let line = match event {
-                Ok(event) => interest.admits(&event).then(|| tell(&event)),
-                Err(error) => Some(tell_end(&Problem::from(error), &path, &trace)),
+                Ok(event) => filter.matches(&event).then(|| format_event(&event)),
+                Err(error) => Some(format_error(&Problem::from(error), &path, &trace)),
             };
             std::future::ready(line)
         });
-        let stream = with_signs_of_life(lines).take_until(self.api.stopping.clone().cancelled_owned());
+        let stream = with_keep_alive(lines).take_until(self.api.stopping.clone().cancelled_owned());
         let held = stream.map(move |line| {
-            let _ = &place;
+            let _ = &permit;
             Ok::<_, Infallible>(line)
         });
         let mut response = Response::new(Body::from_stream(held));
@@ -79,7 +79,7 @@ impl Request<'_> {
     }
 }
 
-fn tell(event: &Event) -> Bytes {
+fn format_event(event: &Event) -> Bytes {
     let name = match event.kind {
         EventKind::Added => "ADDED",
         EventKind::Modified => "MODIFIED",
@@ -89,17 +89,17 @@ fn tell(event: &Event) -> Bytes {
     Bytes::from(format!("event: {name}\nid: {}\ndata: {data}\n\n", event.revision))
 }
 
-/// The last words of a feed that cannot go on.
-fn tell_end(problem: &Problem, path: &str, trace: &str) -> Bytes {
+/// The last event of a watch that cannot continue.
+fn format_error(problem: &Problem, path: &str, trace: &str) -> Bytes {
     Bytes::from(format!("event: ERROR\ndata: {}\n\n", problem.json(path, trace, Timestamp::now())))
 }
 
-/// A comment first, so that the answer begins at once, and one whenever nothing was said for a while.
-fn with_signs_of_life(lines: impl Stream<Item = Bytes> + Send) -> impl Stream<Item = Bytes> + Send {
+/// Sends a comment at the start, so that the response starts at once, and another after every interval without an event.
+fn with_keep_alive(lines: impl Stream<Item = Bytes> + Send) -> impl Stream<Item = Bytes> + Send {
     let first = futures::stream::iter([Bytes::from_static(b": watching\n\n")]);
     let lines = Box::pin(lines);
     let paced = futures::stream::unfold(lines, |mut lines| async move {
-        match tokio::time::timeout(STILL_HERE, lines.next()).await {
+        match tokio::time::timeout(KEEP_ALIVE_INTERVAL, lines.next()).await {
             Ok(Some(line)) => Some((line, lines)),
             Ok(None) => None,
             Err(_) => Some((Bytes::from_static(b": still here\n\n"), lines)),
@@ -112,7 +112,7 @@ impl From<FeedError> for Problem {
     fn from(error: FeedError) -> Self {
         match error {
             FeedError::Expired(_) => {
-                Self::new(Code::Gone, format!("{error}: list again, and watch from there"))
+                Self::new(Code::Gone, format!("{error}: list again, and watch from the revision of the list"))
             }
             FeedError::Store(error) => error.into(),
         }

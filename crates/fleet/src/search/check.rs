@@ -1,5 +1,4 @@
-//! What a comparison means: whether there is such a field, whether it can be compared so, and whether the values are of its
-//! kind.
+//! Checks comparisons: whether the field exists, whether it supports the comparison, and whether the values have its type.
 
 use super::filter::{ConditionPart, ConditionTest, Node, Subject, Test, Value};
 use super::lexer::{Comparison, Token};
@@ -9,10 +8,10 @@ use super::{SearchError, literal, quoted};
 use crate::store::Column;
 use crate::store::query::ColumnKind;
 
-/// How many keys a path below `spec` may have.
+/// The maximum number of keys of a path below `spec`.
 const LONGEST_PATH: usize = 64;
 
-/// Whether a comparison of two constants holds.
+/// Evaluates a comparison of two constants.
 pub(super) fn constants(
     left: &Literal,
     comparison: Comparison,
@@ -33,7 +32,7 @@ pub(super) fn constants(
     Ok(comparison.holds(order))
 }
 
-/// What a field and its comparison mean.
+/// Checks a comparison of a field.
 pub(super) fn predicate(predicate: Predicate) -> Result<Node, SearchError> {
     let name = predicate.field.source.as_str();
     if let Some(rest) = name.strip_prefix("status.conditions.") {
@@ -64,7 +63,7 @@ pub(super) fn predicate(predicate: Predicate) -> Result<Node, SearchError> {
     Ok(Node::Field(subject, test))
 }
 
-/// What kind of value a field is compared with.
+/// The type of the values that a field is compared with.
 #[derive(Clone, Copy)]
 enum Expected {
     Text,

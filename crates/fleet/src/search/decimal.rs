@@ -1,17 +1,17 @@
-//! Decimal numbers of any size, compared exactly and written as PostgreSQL writes its `numeric`, so that both stores find
-//! the same resources.
+//! Decimal numbers of any size, compared exactly and formatted like PostgreSQL's `numeric`, so that both stores find the same
+//! resources.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// How many digits a text may have on either side of the point to count as a number.
+/// The maximum number of digits on either side of the point for a text to be a number.
 pub(super) const LONGEST: usize = 100;
 
-/// A decimal number. Zeros at the end of the fraction are kept, because they belong to its text.
+/// A decimal number. Trailing zeros of the fraction are kept, because they are part of its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Decimal {
     negative: bool,
-    /// Without zeros in front; empty below 1.
+    /// Without leading zeros; empty for numbers below 1.
     integral: String,
     fraction: String,
 }
@@ -23,7 +23,7 @@ impl Decimal {
         Self { negative: negative && !is_zero, integral: integral.to_owned(), fraction: fraction.to_owned() }
     }
 
-    /// A number of a search: digits, perhaps with a fraction and a unit. What is wrong with it continues "'12x' …".
+    /// Parses a number of a search: digits, optionally with a fraction and a unit. The error continues "'12x' …".
     pub(super) fn literal(text: &str) -> Result<Self, &'static str> {
         const PLACES: usize = 18;
         let (number, multiplier) = split_unit(text);
@@ -37,7 +37,7 @@ impl Decimal {
             .ok()
             .and_then(|digits| digits.checked_mul(multiplier));
         match value {
-            // The integral part is that of a 64-bit integer; the smallest of these exists as a negative number only.
+            // The integral part must fit a 64-bit integer; the smallest one exists only as a negative number.
             Some(value) if value / scale <= -i128::from(i64::MIN) => {
                 let fraction = format!("{:0width$}", value % scale, width = fraction.len());
                 let fraction = if scale == 1 { "" } else { fraction.trim_end_matches('0') };
@@ -47,7 +47,7 @@ impl Decimal {
         }
     }
 
-    /// The number below zero.
+    /// The negated number.
     pub(super) fn negated(self) -> Self {
         Self::new(!self.negative, &self.integral, &self.fraction)
     }
@@ -84,20 +84,20 @@ impl Decimal {
         fits.then(|| Self::new(negative, integral, fraction))
     }
 
-    /// The number as an integer, if it is one of 64 bits.
+    /// The number as an integer, if it is a 64-bit integer.
     pub(super) fn integer(&self) -> Option<i64> {
         let whole = self.fraction.bytes().all(|digit| digit == b'0');
         let sign = if self.negative { "-" } else { "" };
         whole.then(|| format!("{sign}0{}", self.integral).parse().ok()).flatten()
     }
 
-    /// Whether it lies within the integral range of 64 bits.
+    /// Whether the integral part fits 64 bits.
     pub(super) fn is_in_range(&self) -> bool {
         let whole = Self { fraction: String::new(), ..self.clone() };
         whole.integer().is_some()
     }
 
-    /// How two numbers compare by value.
+    /// Compares by value.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         match (self.negative, other.negative) {
             (false, true) => Ordering::Greater,
@@ -125,7 +125,7 @@ fn split_sign(text: &str) -> (bool, &str) {
     text.strip_prefix('-').map_or((false, text), |rest| (true, rest))
 }
 
-/// The digits before and behind the point.
+/// The digits before and after the point.
 fn split_point(text: &str) -> Option<(&str, &str)> {
     let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|c| c.is_ascii_digit());
     match text.split_once('.') {
@@ -179,7 +179,7 @@ mod tests {
     #[case::an_exponent("1e3", Err("is not a number"))]
     #[case::two_points("1.2.3", Err("is not a number"))]
     #[case::no_fraction("1.", Err("is not a number"))]
-    fn a_number_of_a_search(#[case] text: &str, #[case] expected: Result<&str, &str>) {
+    fn numbers_of_searches_are_parsed(#[case] text: &str, #[case] expected: Result<&str, &str>) {
         assert_eq!(Decimal::literal(text).map(|number| number.to_string()), expected.map(str::to_owned));
     }
 
@@ -193,7 +193,7 @@ mod tests {
     #[case("1e-7", "0.0000001")]
     #[case("12.5e-1", "1.25")]
     #[case("-1.5E+2", "-150")]
-    fn a_json_number_is_written_in_full(#[case] json: &str, #[case] expected: &str) {
+    fn json_number_is_formatted_without_an_exponent(#[case] json: &str, #[case] expected: &str) {
         assert_eq!(Decimal::of_json(json).unwrap().to_string(), expected);
     }
 
@@ -221,7 +221,7 @@ mod tests {
     #[case("0x10")]
     #[case("NaN")]
     #[case("Infinity")]
-    fn a_text_that_is_no_plain_decimal_is_no_number(#[case] text: &str) {
+    fn text_that_is_not_a_plain_decimal_is_not_a_number(#[case] text: &str) {
         assert_eq!(Decimal::of_text(text), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The `fields` of an answer: which parts of a resource the caller wants to see.
+//! The parameter `fields`: which fields of a resource the response has.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::SearchError;
 
-/// Which fields of a resource are wanted. The id always is.
+/// A selection of fields of a resource. The ID is always included.
 ///
 /// ```
 /// use bellwether_fleet::search::Fields;
@@ -26,15 +26,15 @@ enum Selection {
     Only(BTreeMap<String, Selection>),
 }
 
-/// What there is below a field.
+/// The fields below a field.
 enum Shape {
-    /// Nothing.
+    /// None.
     Scalar,
     /// These.
     Fields(&'static [(&'static str, Shape)]),
     /// One level of any keys, which may have dots.
     Keys,
-    /// Anything.
+    /// Any fields.
     Anything,
 }
 
@@ -71,12 +71,12 @@ const RESOURCE: Shape = Shape::Fields(&[
     ("status", Shape::Fields(&[("conditions", CONDITION)])),
 ]);
 
-/// How many names a path may have.
+/// The maximum number of names of a path.
 const LONGEST_PATH: usize = 64;
 
 impl Fields {
-    /// Reads a selection: paths with dots, several with commas between them or one after the other. A `*` at the end of a
-    /// path is everything there.
+    /// Parses a selection: paths with dots, separated by commas or as several parts. A `*` at the end of a path selects all fields
+    /// below.
     pub fn parse(parts: &[&str]) -> Result<Self, SearchError> {
         let mut selection = Selection::Only(BTreeMap::new());
         selection.add(&["id"]);
@@ -96,13 +96,13 @@ impl Fields {
         Err(SearchError::Fields(names.join(", ")))
     }
 
-    /// What is wanted of a resource, as far as it is there.
+    /// The selected fields of a resource, as far as they exist.
     pub fn apply(&self, resource: &Value) -> Value {
         self.0.apply(resource)
     }
 }
 
-/// The names of a path, without a `*` at its end; `None` where there is no such field.
+/// The names of a path, without a `*` at its end; `None` if the field does not exist.
 fn names_of<'a>(path: &'a str, shape: &Shape) -> Option<Vec<&'a str>> {
     let mut names = Vec::new();
     let (mut shape, mut rest) = (shape, Some(path));
@@ -193,8 +193,8 @@ mod tests {
     #[case::a_star_below_labels(&["labels.*"], json!({"id": "1", "labels": {"app.kubernetes.io/name": "n", "env": "prod"}}))]
     #[case::the_owner(&["owner_references.kind"], json!({"id": "1", "owner_references": {"kind": "Fleet"}}))]
     #[case::into_lists(&["status.conditions.type"], json!({"id": "1", "status": {"conditions": [{"type": "Ready"}, {"type": "Available"}]}}))]
-    #[case::the_whole_beats_its_parts(&["status.conditions.type,status.conditions"], json!({"id": "1", "status": resource()["status"]}))]
-    #[case::the_whole_beats_its_parts_either_way(&["status", "status.conditions.type"], json!({"id": "1", "status": resource()["status"]}))]
+    #[case::parent_includes_its_fields(&["status.conditions.type,status.conditions"], json!({"id": "1", "status": resource()["status"]}))]
+    #[case::parent_includes_its_fields_in_either_order(&["status", "status.conditions.type"], json!({"id": "1", "status": resource()["status"]}))]
     #[case::everything(&["*"], resource())]
     fn fields_are_selected(#[case] parts: &[&str], #[case] expected: Value) {
         assert_eq!(Fields::parse(parts).unwrap().apply(&resource()), expected);
@@ -214,13 +214,13 @@ mod tests {
     #[case::no_key("labels.", "labels.")]
     #[case::nothing("", "''")]
     #[case::upper_case("Name", "Name")]
-    fn a_field_that_is_not_there_is_named(#[case] part: &str, #[case] named: &str) {
+    fn unknown_field_is_an_error_that_names_it(#[case] part: &str, #[case] named: &str) {
         let expected = format!("The following field(s) doesn't exist in `Resource`: {named}");
         assert_eq!(Fields::parse(&[part]).unwrap_err().to_string(), expected);
     }
 
     #[test]
-    fn a_path_has_an_end() {
+    fn too_long_path_is_an_error() {
         let path = format!("spec{}", ".a".repeat(5000));
         assert!(Fields::parse(&[&path]).is_err());
     }

@@ -1,5 +1,4 @@
-//! A search that was understood: every field is known, and every value is of the kind that its field has. It is written
-//! back in one canonical form.
+//! A valid search: every field exists, and every value has the type of its field. It is formatted in a canonical form.
 
 use std::fmt;
 
@@ -11,7 +10,7 @@ use super::pattern::Case;
 use super::{SearchError, parser};
 use crate::store::Column;
 
-/// A search that was understood.
+/// A valid search.
 ///
 /// ```
 /// use bellwether_fleet::search::Filter;
@@ -30,7 +29,7 @@ use crate::store::Column;
 pub struct Filter(pub(super) Node);
 
 impl Filter {
-    /// Understands a search, or says what is wrong with it and where.
+    /// Parses a search. The error has the cause and the column.
     pub fn parse(text: &str) -> Result<Self, SearchError> {
         parser::parse(text).map(Self)
     }
@@ -40,9 +39,9 @@ impl Filter {
 pub(super) enum Node {
     Constant(bool),
     Not(Box<Node>),
-    /// Two or more, none of which is `All`.
+    /// Two or more nodes other than `All`.
     All(Vec<Node>),
-    /// Two or more, none of which is `Any`.
+    /// Two or more nodes other than `Any`.
     Any(Vec<Node>),
     Field(Subject, Test<Value>),
     Condition(ConditionTest),
@@ -81,7 +80,7 @@ impl Node {
     }
 }
 
-/// What is compared.
+/// The field of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Subject {
     Column(Column),
@@ -90,7 +89,7 @@ pub(super) enum Subject {
     Spec(Vec<String>),
 }
 
-/// How it is compared, with values that have been understood or not yet.
+/// A comparison with literals or with checked values.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Test<V> {
     Null,
@@ -123,7 +122,7 @@ pub(super) enum Value {
     Boolean(bool),
 }
 
-/// What is asked of the condition of a type.
+/// A test of a condition of a type.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ConditionTest {
     pub(super) type_: String,
@@ -141,7 +140,7 @@ pub(super) enum ConditionPart {
 }
 
 impl ConditionPart {
-    /// Its column, which is also its name in a search.
+    /// The column, which is also the name in a search.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Status => "status",

@@ -1,4 +1,4 @@
-//! What searches need of SQLite and it does not have: patterns that mind case, the text of JSON values, exact numbers.
+//! SQL functions that SQLite lacks for searches: case-sensitive patterns, the text of JSON values, exact numbers.
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
@@ -7,7 +7,7 @@ use rusqlite::{Connection, Error, Result};
 use super::decimal::Decimal;
 use super::pattern::{Case, Pattern};
 
-/// Adds the functions to a connection. Each gives NULL for NULL.
+/// Adds the functions to a connection. Each returns NULL for NULL.
 ///
 /// - `bw_like(text, pattern)` and `bw_ilike(text, pattern)`;
 /// - `bw_text(json)`: the text of a JSON scalar, NULL for anything else;

@@ -1,22 +1,22 @@
-//! The words of a search, one at a time, each with its column.
+//! Splits a search into tokens with their columns.
 
 use jiff::Timestamp;
 
 use super::decimal::Decimal;
 use super::{SearchError, literal, quoted};
 
-/// One word of a search.
+/// A token of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token {
     pub(super) kind: Kind,
-    /// In characters, from 1.
+    /// The position, in characters from 1.
     pub(super) column: usize,
-    /// As it is written.
+    /// The text of the token.
     pub(super) source: String,
 }
 
 impl Token {
-    /// How an error speaks of it.
+    /// The token in an error message.
     pub(super) fn found(&self) -> String {
         match self.kind {
             Kind::End => "the end".to_owned(),
@@ -42,7 +42,7 @@ pub(super) enum Kind {
     CloseList,
     Comma,
     Minus,
-    /// An operator of the language that is not offered: what it is called.
+    /// An unsupported operator, with its name for messages.
     Foreign(&'static str),
     End,
 }
@@ -93,7 +93,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// As it is written, in a search and in SQL.
+    /// The operator in searches and in SQL.
     pub(crate) fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -105,7 +105,7 @@ impl Comparison {
         }
     }
 
-    /// Whether it holds for two values of this order.
+    /// Whether the comparison holds for two values of this order.
     pub(super) fn holds(self, order: std::cmp::Ordering) -> bool {
         match self {
             Self::Equal => order.is_eq(),
@@ -128,7 +128,7 @@ impl Lexer {
         Self { text: text.chars().collect(), at: 0 }
     }
 
-    /// The next word; at the end, the end.
+    /// The next token; at the end of the text, the end token.
     pub(super) fn next(&mut self) -> Result<Token, SearchError> {
         self.skip_while(char::is_whitespace);
         let start = self.at;
@@ -169,7 +169,7 @@ impl Lexer {
                 None => {
                     return self.error(start, format!("the text that starts here has no closing {quote}"));
                 }
-                // PostgreSQL cannot hold it.
+                // PostgreSQL cannot store it.
                 Some('\0') => return self.error(self.at, "text cannot hold a NUL character"),
                 Some(c) if c != quote => value.push(c),
                 Some(c) if self.text.get(self.at + 1) == Some(&quote) => {

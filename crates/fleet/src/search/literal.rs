@@ -1,13 +1,13 @@
-//! Times as they are written in a search.
+//! Time literals of searches.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// What a time looks like, for errors.
+/// Examples of times, for error messages.
 pub(super) const TIMES: &str = "a time looks like '2026-01-31T12:00:00Z' or '2026-01-31'";
 
-/// An RFC 3339 time, or a date, which is its midnight UTC. Both stores count microseconds, so finer ones are cut.
+/// Parses an RFC 3339 time, or a date, which is midnight UTC. It is truncated to microseconds, which both stores keep.
 pub(super) fn time(text: &str) -> Option<Timestamp> {
     let time = match text.len() {
         10 if has_shape(text, "0000-00-00") => {
@@ -16,12 +16,12 @@ pub(super) fn time(text: &str) -> Option<Timestamp> {
         _ if is_rfc3339(text) => text.parse::<Timestamp>().ok()?,
         _ => return None,
     };
-    // There is no year 0 in PostgreSQL.
+    // PostgreSQL has no year 0.
     let first: Timestamp = "0001-01-01T00:00:00Z".parse().ok()?;
     if time < first { None } else { Timestamp::from_microsecond(time.as_microsecond()).ok() }
 }
 
-/// Whether this is written as RFC 3339 has it; other spellings of a time are not.
+/// Whether the text has the exact form of RFC 3339.
 pub(crate) fn is_rfc3339(text: &str) -> bool {
     let Some((to_the_second, rest)) = text.split_at_checked(19) else { return false };
     if !has_shape(&to_the_second.to_ascii_uppercase(), "0000-00-00T00:00:00") {
@@ -40,7 +40,7 @@ pub(crate) fn is_rfc3339(text: &str) -> bool {
     matches!(zone, "Z" | "z") || has_shape(zone, "+00:00") || has_shape(zone, "-00:00")
 }
 
-/// Whether a text has digits where the shape has zeros, and is the same elsewhere.
+/// Whether a text has digits where the shape has zeros, and equals it elsewhere.
 fn has_shape(text: &str, shape: &str) -> bool {
     let fits = |(c, wanted): (u8, u8)| if wanted == b'0' { c.is_ascii_digit() } else { c == wanted };
     text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(fits)

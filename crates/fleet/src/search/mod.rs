@@ -1,5 +1,5 @@
-//! The search language of lists: parsed with exact positions of what is wrong, checked against the columns there are, and
-//! compiled to SQL with parameters. No text of the caller ever becomes part of the SQL.
+//! The search language of lists: parsed with exact positions of errors, checked against the existing columns, and compiled to SQL with
+//! parameters. No text of the caller becomes part of the SQL.
 //!
 //! A search is made of comparisons, `and`, `or`, `not` and parentheses; `not` binds before `and`, `and` before `or`.
 //! Keywords are written in any case.
@@ -56,45 +56,45 @@ pub use fields::Fields;
 pub use filter::Filter;
 pub use order::parse_order;
 
-/// The longest search, in characters.
+/// The maximum length of a search in characters.
 pub const LONGEST: usize = 4096;
 
-/// What is wrong with a search, an order, or a selection of fields. Its words are for the caller.
+/// An error of a search, an order, or a selection of fields. The messages are sent to the caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
-    /// It is not of the language.
+    /// A syntax error.
     #[error("failed to parse search query: column {column}: {problem}")]
     Syntax {
-        /// Where, in characters from 1.
+        /// The position, in characters from 1.
         column: usize,
         /// What was expected, and what was there.
         problem: String,
     },
-    /// It is of the language, but of a part that is not offered here.
+    /// A valid expression that is not supported here.
     #[error("unsupported {what} at column {column}")]
     Unsupported {
-        /// Where, in characters from 1.
+        /// The position, in characters from 1.
         column: usize,
-        /// What is not offered.
+        /// The unsupported part.
         what: String,
     },
-    /// It asks something that cannot be asked of that field.
+    /// A comparison that the field does not support.
     #[error("{problem} (column {column})")]
     Meaning {
-        /// Where, in characters from 1.
+        /// The position, in characters from 1.
         column: usize,
         /// What the field expects.
         problem: String,
     },
-    /// It is not an order.
+    /// An invalid order.
     #[error("invalid order format: {0}")]
     Order(String),
-    /// These fields are not there.
+    /// Unknown fields.
     #[error("The following field(s) doesn't exist in `Resource`: {0}")]
     Fields(String),
 }
 
-/// Words of the caller as they are repeated to him: not longer than a line.
+/// Quotes text of the caller in an error message, shortened to a line.
 fn quoted(text: &str) -> String {
     const LONGEST: usize = 80;
     let shown: String =

@@ -1,10 +1,10 @@
-//! The `order` of a list.
+//! Parses the parameter `order` of lists.
 
 use super::{SearchError, quoted};
 use crate::store::{Column, Direction, Order};
 
-/// Reads an order: `field`, `field asc` or `field desc`, several with commas between them or one after the other. A field
-/// that comes again has no effect, as in SQL.
+/// Parses an order: `field`, `field asc` or `field desc`, separated by commas or as several parts. A repeated field has no effect, as in
+/// SQL.
 ///
 /// ```
 /// use bellwether_fleet::search::parse_order;
@@ -29,9 +29,9 @@ fn parse_key(key: &str) -> Result<Order, SearchError> {
     let malformed = || {
         SearchError::Order(format!("expected 'field', 'field asc' or 'field desc', found {}", quoted(key)))
     };
-    let mut words = key.split_whitespace();
-    let name = words.next().filter(|name| is_name(name)).ok_or_else(malformed)?;
-    let direction = match (words.next(), words.next()) {
+    let mut parts = key.split_whitespace();
+    let name = parts.next().filter(|name| is_name(name)).ok_or_else(malformed)?;
+    let direction = match (parts.next(), parts.next()) {
         (None | Some("asc"), None) => Direction::Ascending,
         (Some("desc"), None) => Direction::Descending,
         _ => return Err(malformed()),
@@ -68,7 +68,7 @@ mod tests {
     #[case::repeated(&["kind", "name desc"], "kind,name desc")]
     #[case::the_same_again(&["name", "name desc", "id,name"], "name,id")]
     #[case::nothing(&[], "")]
-    fn an_order_is_read(#[case] parts: &[&str], #[case] expected: &str) {
+    fn valid_orders_are_parsed(#[case] parts: &[&str], #[case] expected: &str) {
         assert_eq!(written(&parse_order(parts).unwrap()), expected);
     }
 
@@ -85,14 +85,14 @@ mod tests {
     #[case::a_path("spec.a", "spec.a")]
     #[case::brackets("lower(name)", "lower(name)")]
     #[case::quotes("name'--", "name'--")]
-    fn what_is_no_order_is_said_so(#[case] part: &str, #[case] found: &str) {
+    fn invalid_orders_are_rejected(#[case] part: &str, #[case] found: &str) {
         let expected =
             format!("invalid order format: expected 'field', 'field asc' or 'field desc', found '{found}'");
         assert_eq!(parse_order(&[part]).unwrap_err().to_string(), expected);
     }
 
     #[test]
-    fn an_unknown_field_is_told_which_there_are() {
+    fn error_for_an_unknown_field_lists_the_fields() {
         let expected = "invalid order format: unknown field 'spec'; there are id, kind, name, href, generation, \
                         created_time, created_by, updated_time, updated_by, deleted_time, deleted_by, owner_id, owner_kind";
         assert_eq!(parse_order(&["spec"]).unwrap_err().to_string(), expected);

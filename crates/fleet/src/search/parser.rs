@@ -1,4 +1,4 @@
-//! The grammar of a search, by recursive descent. What fields and values mean is [`check`]'s business.
+//! Parses searches by recursive descent. Fields and values are checked by [`check`].
 
 use jiff::Timestamp;
 
@@ -8,13 +8,13 @@ use super::lexer::{Keyword, Kind, Lexer, Token};
 use super::pattern::Case;
 use super::{LONGEST, SearchError, check, quoted};
 
-/// How deep parentheses and `not` may nest.
+/// The maximum nesting of parentheses and `not`.
 const DEEPEST: usize = 64;
 
-/// How many labels and conditions a search may ask for. Each is a join; with a hundred of them PostgreSQL plans for minutes.
+/// The maximum number of labels and conditions of a search. Each is a join, and with a hundred joins PostgreSQL plans for minutes.
 const MOST_JOINS: usize = 16;
 
-/// A value as it is written, with its place.
+/// A literal with its column.
 #[derive(Debug, Clone)]
 pub(super) struct Literal {
     pub(super) value: LiteralValue,
@@ -30,7 +30,7 @@ pub(super) enum LiteralValue {
     Boolean(bool),
 }
 
-/// A field, what is asked of it, and whether somewhere around it there is a `not`.
+/// A comparison of a field, and whether it is below a `not`.
 pub(super) struct Predicate {
     pub(super) field: Token,
     pub(super) operator: Token,
@@ -55,7 +55,7 @@ pub(super) fn parse(text: &str) -> Result<Node, SearchError> {
 
 struct Parser {
     lexer: Lexer,
-    /// The next word, which nobody took yet.
+    /// The next token, which is not consumed yet.
     token: Token,
     depth: usize,
     negations: usize,
@@ -261,7 +261,7 @@ impl Parser {
         if self.token.kind == *kind { self.advance().map(Some) } else { Ok(None) }
     }
 
-    /// The next word is not what is wanted.
+    /// The error that the next token is not the expected one.
     fn expected(&self, wanted: &str) -> SearchError {
         if let Kind::Foreign(what) = self.token.kind {
             return self.unsupported(what);
@@ -279,7 +279,7 @@ fn unsupported(what: &str, token: &Token) -> SearchError {
     SearchError::Unsupported { column: token.column, what: format!("{what} {}", quoted(&token.source)) }
 }
 
-/// The functions of the language. No field is called so.
+/// The functions of the language, which are not names of fields.
 fn is_function(word: &str) -> bool {
     ["len", "any", "all", "sum"].iter().any(|function| word.eq_ignore_ascii_case(function))
 }

@@ -2,16 +2,16 @@
 
 use std::str::Chars;
 
-/// Whether `A` is `a`.
+/// Whether a pattern is case-sensitive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
-    /// It is not: `like`.
+    /// Case-sensitive: `like`.
     Sensitive,
-    /// It is, for these 26 letters only: `ilike`.
+    /// Case-insensitive for ASCII letters: `ilike`.
     Insensitive,
 }
 
-/// A pattern: `%` is any text, `_` one character, `\` takes the next as it is.
+/// A pattern: `%` is any text, `_` one character, and `\` escapes the next character.
 #[derive(Debug)]
 pub(super) struct Pattern {
     pieces: Vec<Piece>,
@@ -26,7 +26,7 @@ enum Piece {
 }
 
 impl Pattern {
-    /// Reads a pattern; `None` where it ends in a `\` that nothing follows.
+    /// Parses a pattern; `None` if it ends with a single `\`.
     pub(super) fn parse(text: &str, case: Case) -> Option<Self> {
         let mut pieces = Vec::new();
         let mut rest = text.chars();
@@ -41,8 +41,7 @@ impl Pattern {
         Some(Self { pieces, case })
     }
 
-    /// Whether all of a text fits. Of several `%` only the last one has to be tried again: what an earlier one could take
-    /// more, the last one can.
+    /// Whether the whole text matches. Only the last `%` needs backtracking: it can match everything that an earlier one could.
     pub(super) fn matches(&self, text: &str) -> bool {
         let mut pieces = self.pieces.as_slice();
         let mut rest = text.chars();
@@ -114,7 +113,7 @@ mod tests {
     #[case("axb", r"a\_b", false)]
     #[case(r"a\b", r"a\\b", true)]
     #[case("ab", r"a\b", true)]
-    fn like_minds_case(#[case] text: &str, #[case] pattern: &str, #[case] expected: bool) {
+    fn like_is_case_sensitive(#[case] text: &str, #[case] pattern: &str, #[case] expected: bool) {
         assert_eq!(Pattern::parse(pattern, Case::Sensitive).unwrap().matches(text), expected);
     }
 
@@ -122,12 +121,16 @@ mod tests {
     #[case("PROD-1", "prod%", true)]
     #[case("prod-1", "PROD%", true)]
     #[case("É", "é", false)]
-    fn ilike_folds_the_letters_of_ascii(#[case] text: &str, #[case] pattern: &str, #[case] expected: bool) {
+    fn ilike_ignores_the_case_of_ascii_letters(
+        #[case] text: &str,
+        #[case] pattern: &str,
+        #[case] expected: bool,
+    ) {
         assert_eq!(Pattern::parse(pattern, Case::Insensitive).unwrap().matches(text), expected);
     }
 
     #[test]
-    fn a_lone_backslash_at_the_end_is_no_pattern() {
+    fn pattern_with_a_single_backslash_at_the_end_is_invalid() {
         assert!(Pattern::parse(r"a\", Case::Sensitive).is_none());
         assert!(Pattern::parse(r"a\\", Case::Sensitive).is_some());
     }

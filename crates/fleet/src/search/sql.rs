@@ -1,5 +1,5 @@
-//! A search as SQL. Everything that a caller wrote is a parameter, also the keys of labels and of paths below `spec`; both
-//! databases give the same answer.
+//! Compiles searches to SQL. All text of a caller becomes a parameter, also the keys of labels and of paths below `spec`. Both databases
+//! return the same results.
 //!
 //! The rows are those of `resources r`. On SQLite the functions of [`functions`](super::functions) are needed.
 
@@ -10,7 +10,7 @@ use super::filter::{ConditionTest, Filter, Node, Subject, Test, Value};
 use super::lexer::Comparison;
 use super::pattern::Case;
 
-/// Whose SQL.
+/// The SQL dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Sqlite,
@@ -18,7 +18,7 @@ pub(crate) enum Dialect {
     Postgres,
 }
 
-/// A value beside the SQL. The SQL casts it, so that PostgreSQL knows its type.
+/// A parameter. The SQL casts it, so that PostgreSQL knows its type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Parameter {
     /// `text`.
@@ -46,7 +46,7 @@ impl rusqlite::ToSql for Parameter {
 
 #[cfg(feature = "postgres")]
 impl Parameter {
-    /// The value as the driver of PostgreSQL takes it.
+    /// The value for the PostgreSQL driver.
     pub(crate) fn as_postgres(&self) -> &(dyn tokio_postgres::types::ToSql + Sync) {
         match self {
             Self::Text(text) | Self::Number(text) => text,
@@ -57,7 +57,7 @@ impl Parameter {
     }
 }
 
-/// SQL in the making: its dialect and the parameters so far.
+/// Builds SQL: the dialect, and the parameters so far.
 #[derive(Debug)]
 pub(crate) struct Builder {
     pub(crate) dialect: Dialect,
@@ -69,7 +69,7 @@ impl Builder {
         Self { dialect, parameters: Vec::new() }
     }
 
-    /// Adds a parameter; what stands for it in the SQL.
+    /// Adds a parameter, and returns its placeholder.
     pub(crate) fn push(&mut self, parameter: Parameter) -> String {
         let cast = match parameter {
             Parameter::Text(_) => "text",
@@ -112,7 +112,7 @@ impl Filter {
     }
 }
 
-/// Whether a condition stands below a `not`. Where it does not, unknown is as good as false, which planners can use.
+/// Whether a condition is below a `not`. If it is not, unknown equals false, which helps the query planner.
 #[derive(Clone, Copy)]
 enum Around {
     Nothing,
@@ -139,7 +139,7 @@ fn nodes_of(nodes: &[Node], around: Around, builder: &mut Builder) -> Vec<String
     nodes.iter().map(|part| node(part, around, builder)).collect()
 }
 
-/// Conditions joined as a balanced tree: a chain of a thousand would be too deep for SQLite.
+/// Joins conditions as a balanced tree, because a chain of a thousand would be too deep for SQLite.
 fn balanced(conditions: &[String], operator: &str) -> String {
     match conditions {
         [] => "TRUE".to_owned(),
@@ -151,9 +151,9 @@ fn balanced(conditions: &[String], operator: &str) -> String {
     }
 }
 
-/// A test of an expression that is a text, an integer or a time.
+/// A test of a text, integer or time expression.
 fn scalar_test(expression: &str, test: &Test<Value>, builder: &mut Builder) -> String {
-    // An index serves `=` under any collation, but order is that of bytes under "C" only.
+    // An index supports `=` with any collation, but byte order only with "C".
     let ordered = |value: &Value, builder: &Builder| match (value, builder.dialect) {
         (Value::Text(_), Dialect::Postgres) => format!("{expression} COLLATE \"C\""),
         _ => expression.to_owned(),
@@ -218,7 +218,7 @@ fn condition_test(test: &ConditionTest, builder: &mut Builder) -> String {
     member_of("resource_conditions c", &condition, builder.dialect)
 }
 
-/// The names of a condition: the two of the whole have two each.
+/// The names of a condition: the two combined conditions have two names each.
 fn names_of(type_: &str) -> Vec<&str> {
     match type_ {
         "Ready" | "Reconciled" => vec!["Ready", "Reconciled"],
@@ -227,9 +227,8 @@ fn names_of(type_: &str) -> Vec<&str> {
     }
 }
 
-/// Whether a resource is among those of a table. SQLite evaluates `IN` once, by the index of what is looked for, but
-/// `EXISTS` for each row; PostgreSQL joins by `EXISTS` either way, and below `OR` would scan what `IN` found for each row
-/// once that is larger than its working memory.
+/// Whether a resource is in a table. SQLite evaluates `IN` once by index, but `EXISTS` for each row. PostgreSQL uses a join for `EXISTS`;
+/// with `IN` below `OR` it would scan the result for each row if that exceeds its working memory.
 fn member_of(table: &str, condition: &str, dialect: Dialect) -> String {
     let alias = table.rsplit(' ').next().unwrap_or(table);
     match dialect {
@@ -264,7 +263,7 @@ fn sqlite_spec_test(path: &[String], test: &Test<Value>, builder: &mut Builder) 
     }
 }
 
-/// A test of JSON by exact numbers, which SQLite does not have.
+/// A test of JSON with exact numbers, which SQLite does not support.
 fn number_test(json: &str, test: &Test<Value>, builder: &mut Builder) -> String {
     let mut compare =
         |symbol: &str, value: &Value| format!("(bw_compare({json}, {}) {symbol} 0)", builder.value(value));
@@ -280,7 +279,7 @@ fn number_test(json: &str, test: &Test<Value>, builder: &mut Builder) -> String 
 }
 
 fn postgres_spec_test(path: &[String], test: &Test<Value>, builder: &mut Builder) -> String {
-    // `->` with text follows keys of objects only; `#>` would follow indexes of lists too.
+    // `->` with text follows only keys of objects; `#>` would also follow indexes of lists.
     let keys: String = path.iter().map(|key| format!(" -> {}", builder.text(key.as_str()))).collect();
     let json = format!("(r.spec{keys})");
     let text = format!("({json} #>> '{{}}')");
@@ -307,9 +306,9 @@ fn postgres_spec_test(path: &[String], test: &Test<Value>, builder: &mut Builder
     }
 }
 
-/// As what a JSON value is compared.
+/// The type as which a JSON value is compared.
 enum Compared {
-    /// Whether its type is, or is not, null.
+    /// Whether the value is null.
     Presence(&'static str),
     Text,
     Number,

@@ -1,8 +1,8 @@
-//! Where the fleet is kept: one trait, [SQLite](sqlite) by default and PostgreSQL in production.
+//! The store of the fleet: one trait, implemented by [SQLite](sqlite) and by PostgreSQL for production.
 //!
-//! A store knows rows and transactions and nothing of what they mean. Writers read what a batch of commands needs, decide
-//! without the store, and write what changed, all in one transaction: [`Store::begin`], then [`Transaction::commit`].
-//! Readers see only what was committed.
+//! A store handles rows and transactions, and does not interpret them. A writer reads the rows that a batch of commands needs, decides
+//! without the store, and writes the changes, all in one transaction: [`Store::begin`], then [`Transaction::commit`]. Readers see only
+//! committed rows.
 
 mod open;
 mod plan;
@@ -24,19 +24,19 @@ pub use open::OpenError;
 use crate::resource::{AdapterRecord, AdapterStatus, Id, LogEntry, Resource, Tenancy};
 use crate::search::Filter;
 
-/// Counts every change of every resource, in the order of commits. 0 is before the first.
+/// The number of a change, over all resources, in the order of commits. 0 is before the first change.
 pub type Revision = i64;
 
-/// Why a store could not do what was asked. Its words are for the log, never for a caller of the API.
+/// Why an operation of the store failed. The messages are logged, and never sent to a caller of the API.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another writer was in the way; the same may succeed now.
-    #[error("another writer was in the way: {0}")]
+    /// A conflict with another writer; a retry may succeed.
+    #[error("conflict with another writer: {0}")]
     Conflict(String),
-    /// The database does not answer, for now.
+    /// The database does not respond.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// The database refused, or holds what we cannot read.
+    /// The database rejected the operation, or has rows that cannot be read.
     #[error("the database failed: {0}")]
     Failed(String),
 }
@@ -44,14 +44,14 @@ pub enum StoreError {
 /// Rows and transactions.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Opens a transaction, and reads what the writer needs. Nobody else changes what was read until it ends. One that is
-    /// dropped changes nothing.
+    /// Starts a transaction, and reads the rows that the writer needs. No other writer changes them until it ends. Dropping the
+    /// transaction rolls it back.
     async fn begin(&self, needs: &Needs) -> Result<(Box<dyn Transaction>, Loaded), StoreError>;
 
-    /// A resource by its id.
+    /// Reads a resource by ID.
     async fn get(&self, id: Id) -> Result<Option<Resource>, StoreError>;
 
-    /// One page of a list, with the count of all pages, and the revision at which both were true.
+    /// Reads a page of a list, with the total count and the revision of both.
     async fn list(&self, query: &Query) -> Result<Listing, StoreError>;
 
     /// The accepted statuses of a resource, by the name of their adapters.
@@ -60,11 +60,11 @@ pub trait Store: Send + Sync + 'static {
     /// The status log of a resource, newest first, at most [`LOG_LENGTH`] entries.
     async fn log(&self, id: Id, page: Page) -> Result<(Vec<LogEntry>, u64), StoreError>;
 
-    /// What changed after a revision, each resource once, in the order of revisions; at most `limit` changes.
+    /// Reads the changes after a revision, each resource once, in the order of revisions; at most `limit` changes.
     async fn changes(&self, since: Revision, limit: usize) -> Result<Changed, StoreError>;
 
-    /// What there is whose last change was after one revision and not after another, in the order of revisions; at most
-    /// `limit` resources, each as [`EventKind::Added`].
+    /// Reads the resources whose last change is after one revision and not after another, in the order of revisions; at most `limit`
+    /// resources, each as [`EventKind::Added`].
     async fn existing(
         &self,
         after: Revision,
@@ -72,60 +72,59 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Event>, StoreError>;
 
-    /// The latest revision, as it moves. Also moves when another process writes.
+    /// The latest revision. It also changes when another process writes.
     fn revision(&self) -> watch::Receiver<Revision>;
 
-    /// Whether the database answers.
+    /// Checks that the database responds.
     async fn ping(&self) -> Result<(), StoreError>;
 
-    /// How many resources of each kind are not at their wanted state: the condition of this type is not True.
+    /// Reads the resources of each kind whose condition of this type is not True.
     async fn pending(&self, condition: &str) -> Result<Vec<Pending>, StoreError>;
 
-    /// Forgets log entries that came in before an instant, and all but the newest `tombstones` removals. Slices, so that
-    /// nobody waits for it; says whether there is more.
+    /// Removes log entries that were received before a time, and all but the newest `tombstones` deletions. It removes a limited number,
+    /// so that other operations do not wait; returns whether there are more.
     async fn prune(&self, log_before: Timestamp, tombstones: u64) -> Result<bool, StoreError>;
 }
 
 /// How many entries of its status log a resource keeps.
 pub const LOG_LENGTH: u64 = 1000;
 
-/// What a batch of writes has to know.
+/// The rows that a batch of writes needs.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Needs {
-    /// These resources and their ancestors; and where one of these is being deleted, how many children each of them and of
-    /// their ancestors has.
+    /// These resources and their ancestors. If one of them is being deleted, also the children of each of them and of their ancestors.
     pub lineages: BTreeSet<Id>,
-    /// Also all descendants of these.
+    /// These resources with all descendants.
     pub descendants: BTreeSet<Id>,
-    /// Whether these names are taken.
+    /// Whether these names exist.
     pub names: BTreeSet<NameKey>,
 }
 
-/// What makes a name unique among the resources that are not being deleted.
+/// The key by which names are unique among resources that are not being deleted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameKey {
     /// The kind.
     pub kind: String,
-    /// The owner, of a child.
+    /// The owner, for a child.
     pub owner: Option<Id>,
-    /// Whose it is.
+    /// The tenant.
     pub tenancy: Tenancy,
     /// The name.
     pub name: String,
 }
 
-/// What was read for a batch of writes.
+/// The rows that were read for a batch of writes.
 #[derive(Debug, Default, Clone)]
 pub struct Loaded {
-    /// The resources that there are.
+    /// The existing resources.
     pub resources: HashMap<Id, Entry>,
-    /// The children of every loaded resource that is being deleted or whose descendants were asked for.
+    /// The children of every loaded resource that is being deleted or whose descendants were requested.
     pub children: HashMap<Id, BTreeSet<Id>>,
-    /// The names that are taken.
+    /// The existing names.
     pub taken: BTreeSet<NameKey>,
 }
 
-/// A resource and what its adapters said.
+/// A resource and the records of its adapters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// The resource.
@@ -134,14 +133,14 @@ pub struct Entry {
     pub adapters: BTreeMap<String, AdapterRecord>,
 }
 
-/// What a batch of writes changed. Each resource is there once, as it was and as it is at the end of the batch.
+/// The changes of a batch of writes. Each resource is listed once, before and after the batch.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// In the order of their last change, which becomes that of their revisions.
+    /// Ordered by their last change, which is also the order of their revisions.
     pub resources: Vec<Change>,
-    /// Adapters that were heard, as they now are.
+    /// The records of adapters that have reported.
     pub adapters: Vec<(Id, AdapterRecord)>,
-    /// What became of the reports, in order. Of resources that are removed nothing is kept.
+    /// The log entries, in order. Removed resources have none.
     pub log: Vec<(Id, LogEntry)>,
 }
 
@@ -155,54 +154,53 @@ impl Changes {
 /// The change of one resource.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// It is new.
+    /// The resource is new.
     Created(Resource),
-    /// It was one and is now the other. Only what differs is written.
+    /// The resource changed. Only differences are written.
     Updated {
-        /// As it was read.
+        /// The resource before the batch.
         before: Arc<Resource>,
-        /// As it is.
+        /// The resource after the batch.
         after: Resource,
     },
-    /// It is gone, with its statuses and its log; this is what it last was.
+    /// The resource was removed, with its statuses and its log; this is its last state.
     Removed(Resource),
 }
 
 /// An open transaction.
 #[async_trait]
 pub trait Transaction: Send {
-    /// Writes the changes and makes them last. When this returns, they are on disk, and the revision is that of the last
-    /// change.
+    /// Writes and commits the changes. When this returns, they are on disk. It returns the revision of the last change.
     async fn commit(self: Box<Self>, changes: &Changes) -> Result<Revision, StoreError>;
 }
 
 /// Which resources to list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Query {
-    /// Of this kind only.
+    /// Only this kind.
     pub kind: Option<String>,
-    /// Of this owner only.
+    /// Only children of this owner.
     pub owner: Option<Id>,
-    /// Of this tenant only; `None` is everybody's.
+    /// Only this tenant; `None` is all tenants.
     pub tenancy: Option<Tenancy>,
-    /// Those that match.
+    /// Only resources that match.
     pub search: Option<Filter>,
-    /// In this order; what is equal by it, by id, newest first.
+    /// The order; equal resources are ordered by ID, newest first.
     pub order: Vec<Order>,
-    /// Which part.
+    /// The page.
     pub page: Page,
 }
 
 /// One key of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    /// By what.
+    /// The column.
     pub column: Column,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
 }
 
-/// What resources can be ordered by.
+/// The columns by which resources can be ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Column {
@@ -221,7 +219,7 @@ pub enum Column {
     OwnerKind,
 }
 
-/// Which way an order goes.
+/// The direction of an order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Direction {
     /// Smallest first.
@@ -236,7 +234,7 @@ pub enum Direction {
 pub struct Page {
     /// From 1.
     pub number: u32,
-    /// How many at most.
+    /// The maximum number of items.
     pub size: u32,
 }
 
@@ -247,71 +245,71 @@ impl Default for Page {
 }
 
 impl Page {
-    /// How many come before it.
+    /// The number of items before the page.
     pub fn offset(self) -> u64 {
         u64::from(self.number.saturating_sub(1)) * u64::from(self.size)
     }
 }
 
-/// One page, and how much there is.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
     /// The resources of the page.
     pub items: Vec<Resource>,
-    /// How many match.
+    /// The number of matching resources.
     pub total: u64,
-    /// When that was so.
+    /// The revision of the list.
     pub revision: Revision,
 }
 
-/// What changed after a revision.
+/// The changes after a revision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Changed {
-    /// These, and nothing else up to `through`.
+    /// All changes up to `through`.
     Since {
-        /// In the order of revisions.
+        /// The changes in the order of revisions.
         events: Vec<Event>,
-        /// Everything up to here has been told.
+        /// The last revision that is covered.
         through: Revision,
     },
-    /// Removals after that revision have been forgotten: start from the beginning.
+    /// Deletions after that revision have been removed: list again.
     Expired,
 }
 
-/// One change of the feed.
+/// A change of the feed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When.
+    /// The revision of the change.
     pub revision: Revision,
-    /// What happened to it since the revision that was asked from.
+    /// The change since the requested revision.
     pub kind: EventKind,
-    /// As it now is, or last was.
+    /// The resource after the change, or before its removal.
     pub resource: Arc<Resource>,
 }
 
-/// What happened to a resource.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// It came.
+    /// The resource was created.
     Added,
-    /// It changed.
+    /// The resource was changed.
     Modified,
-    /// It went.
+    /// The resource was removed.
     Deleted,
 }
 
-/// Resources of a kind that are not as wanted.
+/// Resources of a kind whose condition is not True.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
     /// The kind.
     pub kind: String,
     /// Whether they are being deleted.
     pub deleting: bool,
-    /// Since when each is so: its last transition, or its making.
+    /// Since when each is pending: its last transition, or its creation.
     pub since: Vec<Timestamp>,
 }
 
-/// Moves the latest revision forward, never back: commits may be told of out of order.
+/// Increases the latest revision, and never decreases it: notifications of commits may arrive out of order.
 fn advance(latest: &watch::Sender<Revision>, revision: Revision) {
     latest.send_if_modified(|latest| {
         let later = revision > *latest;

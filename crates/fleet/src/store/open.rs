@@ -1,55 +1,55 @@
-//! Why a store could not be opened, in words for whoever starts the program.
+//! Errors of opening a store, and the selection of schema migrations.
 
 use std::path::PathBuf;
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The file cannot be opened or made.
+    /// The file cannot be opened or created.
     #[error("{path}: {why}")]
     File {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         why: std::io::Error,
     },
-    /// Something else is in the file.
-    #[error("{0} is not a database of the fleet API")]
+    /// The file is not a database of the fleet API.
+    #[error("{0} is not a database of the fleet API; use another path")]
     NotOurs(PathBuf),
-    /// The file may only be read.
-    #[error("{0} is not writable")]
+    /// The file is read-only.
+    #[error("{0} is not writable; check its permissions")]
     NotWritable(PathBuf),
     /// Another process has it open.
     #[error("{0} is in use by another process")]
     InUse(PathBuf),
-    /// The database was written by a later version of this program.
+    /// The schema of the database is newer than this program supports.
     #[error(
-        "the database is of version {found}, and this program knows versions up to {known}: use a newer program"
+        "the database has schema version {found}, and this version of bellwether supports versions up to {known}; use a newer bellwether"
     )]
     Newer {
-        /// The version of the database.
+        /// The schema version of the database.
         found: i64,
-        /// The latest that this program knows.
+        /// The latest schema version that this program supports.
         known: i64,
     },
-    /// The address of the database cannot be used.
-    #[error("the address of the database: {0}")]
+    /// The URL of the database is invalid.
+    #[error("the URL of the database is invalid: {0}")]
     Address(String),
     /// The database cannot be reached.
     #[error("the database cannot be reached: {0}")]
     Unreachable(String),
-    /// The database refused.
-    #[error("the database cannot be prepared: {0}")]
+    /// The schema cannot be created or migrated.
+    #[error("the schema of the database cannot be migrated: {0}")]
     Failed(String),
 }
 
-/// One step of a schema: the statements that lead to a version from the one before.
+/// A schema migration: the statements that lead from the previous version to this one.
 pub(super) struct Migration {
     pub(super) version: i64,
     pub(super) sql: &'static str,
 }
 
-/// The steps that a database of this version lacks.
+/// The migrations that a database of this version lacks.
 pub(super) fn missing(migrations: &[Migration], found: i64) -> Result<Vec<&Migration>, OpenError> {
     let known = migrations.iter().map(|migration| migration.version).max().unwrap_or_default();
     if found > known {

@@ -1,45 +1,45 @@
-//! Which rows a batch of changes writes, without a database: both stores write the same rows. Pure.
+//! Computes the rows that a batch of changes writes; both stores write the same rows. It is pure.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{Change, Changes, StoreError};
 use crate::resource::{AdapterRecord, Id, LogEntry, Resource, ResourceCondition};
 
-/// The rows that a batch writes. Rows that would stay as they are, are not in it.
+/// The rows that a batch writes, without unchanged rows.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan<'a> {
-    /// Resources that are gone, with all that is kept of them.
+    /// Removed resources, with all their rows.
     pub(super) removed: Vec<&'a Resource>,
-    /// Resources of which something other than labels and conditions differs, or the labels.
+    /// Resources with changes other than conditions.
     pub(super) updated: Vec<&'a Resource>,
     /// New resources, each with the root of its tree.
     pub(super) created: Vec<(&'a Resource, Id)>,
-    /// Labels that are no more.
+    /// Removed labels.
     pub(super) labels_gone: Vec<(Id, &'a str)>,
-    /// Labels that are new or have a new value.
+    /// New labels, and labels with a new value.
     pub(super) labels: Vec<(Id, &'a str, &'a str)>,
-    /// Conditions that are no more, by their type.
+    /// Removed conditions, by type.
     pub(super) conditions_gone: Vec<(Id, &'a str)>,
-    /// Conditions that are new or differ, each with its place among those of its resource.
+    /// New and changed conditions, each with its position among the conditions of its resource.
     pub(super) conditions: Vec<(Id, i16, &'a ResourceCondition, Standing)>,
-    /// Adapters that were heard.
+    /// Adapters that have reported.
     pub(super) adapters: Vec<(Id, &'a AdapterRecord)>,
-    /// Lines of the log, in order.
+    /// Log entries, in order.
     pub(super) log: Vec<(Id, &'a LogEntry)>,
-    /// What happened to which resource, in the order of revisions.
+    /// The changes of resources, in the order of revisions.
     pub(super) feed: Vec<(Step, &'a Resource)>,
 }
 
-/// What is there of a condition that is written.
+/// What a written condition replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// The same type with the same status, at the same place: what searches go by stays.
+    /// A condition with the same type, status and position: the columns that searches use stay.
     Same,
-    /// Something else, or nothing.
+    /// Another condition, or none.
     Other,
 }
 
-/// What the feed tells of a resource.
+/// The kind of a change in the feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Created,
@@ -47,7 +47,7 @@ pub(super) enum Step {
     Removed,
 }
 
-/// Lays out what a batch writes. `roots` says of every resource that was read which tree it is in.
+/// Computes the rows of a batch. `roots` has the root of the tree of every resource that was read.
 pub(super) fn plan<'a>(changes: &'a Changes, roots: &HashMap<Id, Id>) -> Result<Plan<'a>, StoreError> {
     let mut plan = Plan::default();
     let owners = owners_of_created(changes);
@@ -106,7 +106,7 @@ impl<'a> Plan<'a> {
         self.conditions_gone.extend(gone.map(|was| (after.id, was.type_.as_str())));
     }
 
-    /// Of an adapter that was heard more than once the last counts; of removed resources nothing is kept.
+    /// The records of adapters, the last one of each, and the log entries; without those of removed resources.
     fn reports(&mut self, changes: &'a Changes) {
         let removed: HashSet<Id> = self.removed.iter().map(|resource| resource.id).collect();
         let mut places: HashMap<(Id, &str), usize> = HashMap::new();
@@ -122,7 +122,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether the row of a resource differs. Its conditions are rows of their own.
+/// Whether the row of a resource differs. Conditions have their own rows.
 fn row_differs(before: &Resource, after: &Resource) -> bool {
     before.kind != after.kind
         || before.name != after.name
@@ -148,7 +148,7 @@ fn owners_of_created(changes: &Changes) -> HashMap<Id, Option<Id>> {
     created.collect()
 }
 
-/// The root of the tree that a new resource is in. Its owner may be as new as itself.
+/// The root of the tree of a new resource. Its owner may be new, too.
 fn root(id: Id, owners: &HashMap<Id, Option<Id>>, roots: &HashMap<Id, Id>) -> Result<Id, StoreError> {
     let mut id = id;
     for _ in 0..=owners.len() {

@@ -1,4 +1,4 @@
-//! The SQL of lists, for both databases: which resources, in which order, which page, and how many there are.
+//! The SQL of lists for both databases: filter, order, page, and total count.
 //!
 //! The columns of `resources` that hold text have the collation "C" in PostgreSQL, and these indexes are expected:
 //!
@@ -18,7 +18,7 @@ use super::{Column, Direction, Order, Query};
 use crate::resource::Tenancy;
 use crate::search::sql::{Builder, Dialect, Parameter};
 
-/// The columns of `resources` in the order in which the items of a list have them.
+/// The columns of `resources`, in the order in which rows are read.
 pub(crate) const COLUMNS: &str = "r.id, r.kind, r.name, r.href, r.owner_id, r.owner_kind, r.owner_href, r.spec, r.labels, \
     r.tenancy, r.generation, r.created_time, r.created_by, r.updated_time, r.updated_by, r.deleted_time, r.deleted_by";
 
@@ -29,7 +29,7 @@ pub(crate) struct Statement {
     pub(crate) parameters: Vec<Parameter>,
 }
 
-/// The two questions of a list.
+/// The two queries of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ListStatements {
     /// The rows of the page: [`COLUMNS`].
@@ -43,7 +43,7 @@ pub(crate) fn list(query: &Query, dialect: Dialect) -> ListStatements {
     ListStatements { items: items(query, dialect), total: total(query, dialect) }
 }
 
-/// A tenancy as it stands in its column: compact JSON, sorted by key.
+/// A tenancy as stored: compact JSON, sorted by key.
 pub(crate) fn tenancy_text(tenancy: &Tenancy) -> String {
     let member = |(key, value): (&String, &String)| (key.clone(), Value::String(value.clone()));
     Value::Object(tenancy.iter().map(member).collect()).to_string()
@@ -83,7 +83,7 @@ fn matching(query: &Query, builder: &mut Builder) -> String {
     if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) }
 }
 
-/// The keys of the order, then the id, newest first, so that no two rows are equal and pages are stable.
+/// The keys of the order and then the ID, newest first, so that the order is total and pages are stable.
 fn order_by(orders: &[Order], dialect: Dialect) -> String {
     let newest_first = Order { column: Column::Id, direction: Direction::Descending };
     let has_id = orders.iter().any(|order| order.column == Column::Id);
@@ -97,7 +97,7 @@ fn order_key(order: Order, dialect: Dialect) -> String {
         (ColumnKind::Text, Dialect::Postgres) => " COLLATE \"C\"",
         _ => "",
     };
-    // The databases disagree on where NULL is; what is not set counts as greatest, as PostgreSQL has it.
+    // The databases order NULL differently; here NULL is the greatest value, as in PostgreSQL.
     let (direction, nulls) = match order.direction {
         Direction::Ascending => ("ASC", " NULLS LAST"),
         Direction::Descending => ("DESC", " NULLS FIRST"),
@@ -106,7 +106,7 @@ fn order_key(order: Order, dialect: Dialect) -> String {
     format!("r.{}{collation} {direction}{nulls}", column.name())
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColumnKind {
     Text,
@@ -131,7 +131,7 @@ impl Column {
         Self::OwnerKind,
     ];
 
-    /// Its name, on the wire and in the database.
+    /// The name in the API and in the database.
     pub fn name(self) -> &'static str {
         match self {
             Self::Id => "id",
@@ -150,12 +150,12 @@ impl Column {
         }
     }
 
-    /// The column of a name.
+    /// Finds a column by name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|column| column.name() == name)
     }
 
-    /// All names, for errors.
+    /// All names, for error messages.
     pub(crate) fn names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }

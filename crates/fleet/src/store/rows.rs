@@ -1,4 +1,4 @@
-//! How resources are laid out in rows, as far as both databases agree: the order of columns, times, and JSON.
+//! The rows of resources that both databases share: order of columns, times, and JSON.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -9,12 +9,12 @@ use crate::resource::{
     AdapterCondition, AdapterRecord, AdapterStatus, Id, LogEntry, OwnerReference, Resource, ResourceStatus,
 };
 
-/// How many rows one slice of pruning takes away.
+/// The maximum number of rows that one call of `prune` removes.
 pub(super) const SLICE: i64 = 1000;
-/// The log of a resource is trimmed after so many new lines.
+/// The log of a resource is trimmed after this many new entries.
 pub(super) const TRIM_EVERY: u32 = 100;
 
-/// An instant as the databases keep it: whole microseconds.
+/// A time in microseconds, as both databases store it.
 pub(super) fn kept(instant: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(instant.as_microsecond()).unwrap_or(instant)
 }
@@ -31,12 +31,12 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
         .map_err(|error| StoreError::Failed(format!("JSON that cannot be read: {error}")))
 }
 
-/// An id from its column.
+/// Parses an ID column.
 pub(super) fn id(text: &str) -> Result<Id, StoreError> {
     text.parse().map_err(|error| StoreError::Failed(format!("{text:?}: {error}")))
 }
 
-/// The columns of a resource that are text in both databases, as they were read.
+/// The text columns of a resource, as read.
 pub(super) struct ResourceRow<'a> {
     pub(super) id: &'a str,
     pub(super) kind: String,
@@ -85,8 +85,7 @@ impl ResourceRow<'_> {
     }
 }
 
-/// The columns of an adapter's record, as they were read. All but the first two are there only once a report was
-/// accepted.
+/// The columns of an adapter's record, as read. All but the first two are NULL until a report is accepted.
 pub(super) struct AdapterRow<'a> {
     pub(super) adapter: String,
     pub(super) last_report_time: Timestamp,
@@ -131,7 +130,7 @@ pub(super) fn status_json(status: &AdapterStatus) -> Result<(String, String, Opt
     Ok((json(&conditions)?, json(&status.data)?, status.metadata.as_ref().map(json).transpose()?))
 }
 
-/// A line of the log, as JSON.
+/// A log entry as JSON.
 pub(super) fn log_json(entry: &LogEntry) -> Result<String, StoreError> {
     json(&LogEntry {
         received_time: kept(entry.received_time),
@@ -140,7 +139,7 @@ pub(super) fn log_json(entry: &LogEntry) -> Result<String, StoreError> {
     })
 }
 
-/// What a resource last was, as JSON.
+/// The last state of a resource as JSON.
 pub(super) fn tombstone_json(resource: &Resource) -> Result<String, StoreError> {
     let mut resource = resource.clone();
     resource.created_time = kept(resource.created_time);
@@ -154,7 +153,7 @@ pub(super) fn tombstone_json(resource: &Resource) -> Result<String, StoreError> 
     json(&resource)
 }
 
-/// The changes of resources that are there and of those that are gone, each at most `limit` and in order, as one.
+/// Merges the changes of existing resources and of removed ones, each at most `limit` and in order.
 pub(super) fn merged(mut events: Vec<Event>, limit: usize, since: Revision, head: Revision) -> Changed {
     events.sort_by_key(|event| event.revision);
     let cut = events.len() >= limit;
@@ -163,14 +162,14 @@ pub(super) fn merged(mut events: Vec<Event>, limit: usize, since: Revision, head
     Changed::Since { events, through: if cut { last } else { head } }
 }
 
-/// How many lines of the log to show, and after how many.
+/// The limit and offset of a page of the log.
 pub(super) fn log_page(page: Page) -> (i64, i64) {
     let offset = page.offset().min(LOG_LENGTH);
     let size = u64::from(page.size).min(LOG_LENGTH - offset);
     (i64::try_from(size).unwrap_or_default(), i64::try_from(offset).unwrap_or(i64::MAX))
 }
 
-/// Groups what is pending, which comes in order.
+/// Groups pending resources, which are sorted.
 pub(super) fn pending(rows: impl IntoIterator<Item = (String, bool, Timestamp)>) -> Vec<Pending> {
     let mut groups: Vec<Pending> = Vec::new();
     for (kind, deleting, since) in rows {

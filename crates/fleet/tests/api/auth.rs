@@ -62,7 +62,7 @@ async fn who_has_no_credentials_or_bad_ones_is_told_which(store: Arc<dyn Store>)
     create(&api, "nameless", &[("authorization", &nameless)]).await.expect_problem(
         401,
         "AUT-002",
-        "name of the caller",
+        "require the identity of the caller",
     );
     read(&api, &[("authorization", &nameless)]).await.expect(200);
     let named = [("authorization", good.as_str()), ("x-user", too_long.as_str())];
@@ -82,12 +82,12 @@ async fn who_has_no_credentials_or_bad_ones_is_told_which(store: Arc<dyn Store>)
 #[case::no_issuer(json!({"iss": null}), "not trusted")]
 #[case::another_audience(json!({"aud": "other"}), "audience")]
 #[case::no_audience(json!({"aud": null}), "audience")]
-#[case::no_expiry(json!({"exp": null}), "when it expires")]
+#[case::no_expiry(json!({"exp": null}), "has no expiry")]
 #[case::an_expiry_in_words(json!({"exp": "tomorrow"}), "not a JSON web token")]
 #[case::not_valid_yet(json!({"nbf": time(31).as_second()}), "not valid yet")]
 #[case::issued_in_the_future(json!({"iat": time(31).as_second()}), "not valid yet")]
-#[case::a_name_that_does_not_fit(json!({"email": "eve@elsewhere.org"}), "may give")]
-#[case::a_name_with_a_line_end(json!({"email": "ada\n@example.com"}), "characters")]
+#[case::a_name_that_does_not_fit(json!({"email": "eve@elsewhere.org"}), "does not match the pattern")]
+#[case::a_name_with_a_line_end(json!({"email": "ada\n@example.com"}), "control characters")]
 #[tokio::test]
 async fn a_well_signed_token_still_has_to_fit(#[case] claims: Value, #[case] words: &str) {
     let (api, _keys) =
@@ -139,7 +139,7 @@ async fn what_the_issuer_did_not_sign_is_not_believed() {
     }
     let twice = [("authorization", bearer(&good)), ("authorization", bearer(&good))];
     let twice: Vec<_> = twice.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    read(&api, &twice).await.expect_problem(401, "AUT-002", "more than once");
+    read(&api, &twice).await.expect_problem(401, "AUT-002", "must not be repeated");
 }
 
 #[tokio::test]

@@ -511,7 +511,7 @@ on_both_stores! {
         for number in 0..100 {
             report(format!("pod-{number}")).await.expect(201);
         }
-        report("pod-100".to_owned()).await.expect_problem(400, "VAL-000", "100 adapters already");
+        report("pod-100".to_owned()).await.expect_problem(400, "VAL-000", "already has statuses of 100 adapters");
         // Who is known, and who is required, always may.
         report("pod-7".to_owned()).await.expect(201);
         report("dns".to_owned()).await.expect(201);

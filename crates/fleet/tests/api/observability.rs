@@ -239,8 +239,8 @@ async fn the_log_says_who_asked_what_and_nothing_that_is_secret() {
         let id = reply.0.headers["x-request-id"].to_str().unwrap();
         log.lines().find(|line| line.contains(words) && line.contains(id)).expect(&log).to_owned()
     };
-    line(&refused, "a caller is not believed");
-    let line = line(&reply, "answered");
+    line(&refused, "rejected the credentials of a caller");
+    let line = line(&reply, "request finished");
     for words in
         ["INFO", "method=POST", &format!("path={path}"), "status=201", "milliseconds=", "ada@example.com"]
     {

@@ -166,9 +166,9 @@ async fn who_does_not_say_whose_they_are_is_refused() {
         (&[("x-org", "")], "1 to 63"),
         (&[("x-org", "a b")], "1 to 63"),
         (&[("x-org", &long)], "1 to 63"),
-        (&[ONE, TWO], "more than once"),
+        (&[ONE, TWO], "must not be repeated"),
         (&[("x-system", "yes")], "X-Org is required"),
-        (&[("x-system", "true"), ("x-system", "false"), ("x-org", "a")], "must be there once"),
+        (&[("x-system", "true"), ("x-system", "false"), ("x-org", "a")], "must not be repeated"),
     ];
     for (headers, words) in rows {
         api.ask(headers, "GET", "/clusters", None).await.expect_problem(403, "AUZ-001", words);

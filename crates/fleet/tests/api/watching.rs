@@ -79,7 +79,7 @@ on_both_stores! {
     async fn a_watch_takes_no_search(api: Api) {
         for query in ["search=name%3D%27a%27", "page=1", "order=name", "fields=name"] {
             let reply = api.get(&format!("/clusters?watch=true&{query}")).await;
-            reply.expect_problem(400, "VAL-005", "together");
+            reply.expect_problem(400, "VAL-005", "cannot be combined");
         }
     }
 

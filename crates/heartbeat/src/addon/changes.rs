@@ -1,19 +1,21 @@
 //! Maps changes of AddonInstances, Namespaces and AddonOperators to the Addons that must be reconciled. A heartbeat affects
 //! no Addon: a hash of the relevant fields of every object is kept, and an event that does not change it is dropped.
 
-use std::collections::{HashMap, HashSet};
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use bellwether_api::addons_managed::{Addon, AddonInstance, AddonOperator};
-use futures::stream::{self, Stream, StreamExt as _};
+use bellwether_runtime::{IndexOf, ObjectName, Watch};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::PartialObjectMeta;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher::{self, Event};
-use kube::{Resource, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::controller::AddonReconciler;
 use super::decide::MirrorTimeouts;
 use super::object::{InstanceObject, is_addon};
 use crate::lenient::LenientObject;
@@ -66,7 +68,9 @@ fn has_value(object: &Value, field: &str, value: &str) -> bool {
 }
 
 /// An object whose changes may affect Addons.
-pub(super) trait WatchedObject: Resource<DynamicType = ()> {
+pub(super) trait WatchedObject:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static
+{
     fn affected_addons(&self) -> AffectedAddons;
     /// Hashes the fields that the reconcile of an Addon depends on.
     fn hash_relevant_fields(&self, mirror: MirrorTimeouts, hasher: &mut DefaultHasher);
@@ -127,111 +131,54 @@ fn hash_owners(owners: &[OwnerReference], hasher: &mut DefaultHasher) {
     }
 }
 
-/// Drops the watch events of one kind that do not change a relevant field.
-struct ChangeFilter {
+/// Watches a kind, and enqueues the Addons that a change of a relevant field affects.
+pub(super) fn watch<W: WatchedObject>(
+    client: &Client,
     mirror: MirrorTimeouts,
-    known: HashMap<(Option<String>, String), KnownObject>,
-    /// The known objects that the current list has not contained so far.
-    unlisted: HashSet<(Option<String>, String)>,
-    /// Whether the first list is complete.
-    synced: bool,
+) -> Watch<IndexOf<AddonReconciler>, W> {
+    Watch::new(client, Api::<W>::all)
+        .on_apply(move |index: &mut IndexOf<AddonReconciler>, object: W| {
+            let affected = index.related.apply(&object, mirror);
+            if !affected.is_empty() {
+                index.enqueue_where(|addon| affected.iter().any(|affected| affected.include(addon)));
+            }
+        })
+        .on_delete(|index, deleted| {
+            if let Some(affected) = index.related.delete::<W>(deleted.name) {
+                index.enqueue_where(|addon| affected.include(addon));
+            }
+        })
 }
+
+/// The objects that may affect Addons, by kind and name.
+#[derive(Default)]
+pub struct KnownObjects(HashMap<(TypeId, ObjectName), KnownObject>);
 
 struct KnownObject {
     hash: u64,
     affected: AffectedAddons,
 }
 
-impl ChangeFilter {
-    fn new(mirror: MirrorTimeouts) -> Self {
-        Self { mirror, known: HashMap::new(), unlisted: HashSet::new(), synced: false }
-    }
-
-    /// Returns the Addons that an event affects.
-    fn on_event<W: WatchedObject>(&mut self, event: &Event<W>) -> Vec<AffectedAddons> {
-        match event {
-            Event::Init => {
-                self.unlisted = self.known.keys().cloned().collect();
-                Vec::new()
-            }
-            // The objects of the first list are not reported one by one: at its end, all Addons are reconciled once.
-            Event::InitApply(object) => {
-                let affected = self.on_apply(object);
-                if self.synced { affected } else { Vec::new() }
-            }
-            Event::InitDone if !self.synced => {
-                self.synced = true;
-                vec![AffectedAddons::All]
-            }
-            Event::InitDone => {
-                let deleted = std::mem::take(&mut self.unlisted);
-                deleted.iter().filter_map(|key| self.known.remove(key)).map(|known| known.affected).collect()
-            }
-            Event::Apply(object) => self.on_apply(object),
-            Event::Delete(object) => {
-                let before = self.known.remove(&key(object)).map(|known| known.affected);
-                before_and_after(before, object.affected_addons())
-            }
-        }
-    }
-
-    /// A changed object affects its previous owners and its current ones.
-    fn on_apply<W: WatchedObject>(&mut self, object: &W) -> Vec<AffectedAddons> {
-        let key = key(object);
-        self.unlisted.remove(&key);
+impl KnownObjects {
+    /// Returns the Addons that a change affects: those of the object before and after it.
+    fn apply<W: WatchedObject>(&mut self, object: &W, mirror: MirrorTimeouts) -> Vec<AffectedAddons> {
+        let key = (TypeId::of::<W>(), ObjectName::of(object));
         let mut hasher = DefaultHasher::new();
         (object.meta().uid.as_ref(), object.meta().deletion_timestamp.is_some()).hash(&mut hasher);
-        object.hash_relevant_fields(self.mirror, &mut hasher);
+        object.hash_relevant_fields(mirror, &mut hasher);
         let hash = hasher.finish();
-        if self.known.get(&key).is_some_and(|known| known.hash == hash) {
+        if self.0.get(&key).is_some_and(|known| known.hash == hash) {
             return Vec::new();
         }
         let affected = object.affected_addons();
-        let before = self.known.insert(key, KnownObject { hash, affected: affected.clone() });
-        before_and_after(before.map(|known| known.affected), affected)
+        let before = self.0.insert(key, KnownObject { hash, affected: affected.clone() });
+        let before = before.map(|known| known.affected).filter(|before| *before != affected);
+        before.into_iter().chain([affected]).collect()
     }
-}
 
-fn before_and_after(before: Option<AffectedAddons>, after: AffectedAddons) -> Vec<AffectedAddons> {
-    before.filter(|before| *before != after).into_iter().chain([after]).collect()
-}
-
-fn key(object: &impl Resource<DynamicType = ()>) -> (Option<String>, String) {
-    (object.namespace(), object.name_any())
-}
-
-/// Turns the events of a watch into the Addons that must be reconciled.
-pub(super) fn affected_addons<W: WatchedObject + Send + 'static>(
-    events: impl Stream<Item = watcher::Result<Event<W>>> + Send + 'static,
-    addons: Store<LenientObject<Addon>>,
-    mirror: MirrorTimeouts,
-) -> impl Stream<Item = ObjectRef<LenientObject<Addon>>> + Send + 'static {
-    let mut filter = ChangeFilter::new(mirror);
-    events.flat_map(move |event| {
-        let affected = match event {
-            Ok(event) => filter.on_event(&event),
-            // The watcher restarts by itself, with backoff.
-            Err(error) => {
-                tracing::debug!("the watch of {} failed and is restarted: {error}", W::plural(&()));
-                Vec::new()
-            }
-        };
-        stream::iter(select_addons(&addons, &affected))
-    })
-}
-
-fn select_addons(
-    addons: &Store<LenientObject<Addon>>,
-    affected: &[AffectedAddons],
-) -> Vec<ObjectRef<LenientObject<Addon>>> {
-    if affected.is_empty() {
-        return Vec::new();
+    fn delete<W: WatchedObject>(&mut self, name: ObjectName) -> Option<AffectedAddons> {
+        self.0.remove(&(TypeId::of::<W>(), name)).map(|known| known.affected)
     }
-    let addons = addons.state().into_iter();
-    addons
-        .filter(|addon| affected.iter().any(|affected| affected.include(addon)))
-        .map(|addon| ObjectRef::from_obj(addon.as_ref()))
-        .collect()
 }
 
 #[cfg(test)]
@@ -272,17 +219,14 @@ mod tests {
         AffectedAddons::OfInstance { target: Some("ns".into()), owners }
     }
 
-    /// A filter that is synced with one instance.
-    fn filter() -> ChangeFilter {
-        filter_with(MirrorTimeouts::On)
-    }
-
-    fn filter_with(mirror: MirrorTimeouts) -> ChangeFilter {
-        let mut filter = ChangeFilter::new(mirror);
-        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::Init), []);
-        assert_eq!(filter.on_event(&Event::InitApply(instance(|_| {}))), []);
-        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::InitDone), [AffectedAddons::All]);
-        filter
+    /// The Addons that a change of a known instance affects.
+    fn affected_by_change(
+        instance_after: &LenientObject<AddonInstance>,
+        mirror: MirrorTimeouts,
+    ) -> Vec<AffectedAddons> {
+        let mut known = KnownObjects::default();
+        assert_eq!(known.apply(&instance(|_| {}), mirror), [addons_of_instance(&["a"])]);
+        known.apply(instance_after, mirror)
     }
 
     #[test]
@@ -323,7 +267,7 @@ mod tests {
             ("new object of the same name", |i| i["metadata"]["uid"] = json!("2"), true),
         ];
         for (name, change, is_relevant) in rows {
-            let affected = filter().on_event(&Event::Apply(instance(change)));
+            let affected = affected_by_change(&instance(change), MirrorTimeouts::On);
             assert_eq!(
                 affected,
                 if is_relevant { vec![addons_of_instance(&["a"])] } else { Vec::new() },
@@ -337,42 +281,38 @@ mod tests {
         let silent = instance(|instance| {
             instance["status"]["conditions"][0] = condition("Healthy", "Unknown", "HeartbeatTimeout");
         });
-        assert_eq!(filter_with(MirrorTimeouts::Off).on_event(&Event::Apply(silent)), []);
+        assert_eq!(affected_by_change(&silent, MirrorTimeouts::Off), []);
     }
 
     #[test]
     fn instance_with_new_owner_affects_both_owners() {
-        let mut filter = filter();
-        let renamed = instance(|instance| instance["metadata"]["ownerReferences"][0]["name"] = json!("b"));
+        let mut known = KnownObjects::default();
+        known.apply(&instance(|_| {}), MirrorTimeouts::On);
         let new_owner = instance(|instance| {
             instance["metadata"]["ownerReferences"][0]["name"] = json!("b");
             instance["metadata"]["ownerReferences"][0]["uid"] = json!("v");
         });
         assert_eq!(
-            filter.on_event(&Event::Apply(new_owner)),
+            known.apply(&new_owner, MirrorTimeouts::On),
             [addons_of_instance(&["a"]), addons_of_instance(&["b"])]
         );
-        assert_eq!(filter.on_event(&Event::Delete(renamed)), [addons_of_instance(&["b"])]);
-    }
-
-    #[test]
-    fn object_missing_from_a_later_list_is_deleted() {
-        let mut filter = filter();
-        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::Init), []);
+        let name = ObjectName::of(&new_owner);
         assert_eq!(
-            filter.on_event(&Event::<LenientObject<AddonInstance>>::InitDone),
-            [addons_of_instance(&["a"])]
+            known.delete::<LenientObject<AddonInstance>>(name.clone()),
+            Some(addons_of_instance(&["b"]))
         );
-        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::Init), []);
-        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::InitDone), []);
+        assert_eq!(known.delete::<LenientObject<AddonInstance>>(name), None);
     }
 
     #[test]
-    fn object_unchanged_in_a_later_list_affects_no_addon() {
-        let mut filter = filter();
-        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::Init), []);
-        assert_eq!(filter.on_event(&Event::InitApply(instance(|_| {}))), []);
-        assert_eq!(filter.on_event(&Event::<LenientObject<AddonInstance>>::InitDone), []);
+    fn objects_of_different_kinds_may_have_the_same_name() {
+        let body = json!({"metadata": {"name": "addon-operator"}});
+        let operator: LenientObject<AddonOperator> = serde_json::from_value(body.clone()).unwrap();
+        let namespace: PartialObjectMeta<Namespace> = serde_json::from_value(body).unwrap();
+        let mut known = KnownObjects::default();
+        assert_eq!(known.apply(&operator, MirrorTimeouts::On), [AffectedAddons::All]);
+        let of_namespace = AffectedAddons::OfNamespace("addon-operator".into());
+        assert_eq!(known.apply(&namespace, MirrorTimeouts::On), [of_namespace]);
     }
 
     #[test]

@@ -7,18 +7,17 @@ use std::sync::Arc;
 
 use bellwether_api::addons_managed::{Addon, AddonInstance, AddonOperator};
 use bellwether_clock::Clock;
-use bellwether_runtime::{Context, Next, ReconcileError, Reconciler};
-use futures::Stream;
+use bellwether_runtime::{Context, IndexOf, Next, ReconcileError, Reconciler, Watches};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::PartialObjectMeta;
-use kube::runtime::{Controller, WatchStreamExt as _, watcher};
 use kube::{Client, Resource, ResourceExt as _};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::changes::{affected_addons, pauses_all_addons};
+use super::changes::{KnownObjects, pauses_all_addons, watch};
 use super::decide::{Change, ManagedObject, MirrorTimeouts, Observed, Plan, Rejections, Step, decide};
 use super::object::{AddonObject, InstanceObject, Status};
 use crate::lenient::LenientObject;
@@ -72,26 +71,23 @@ impl ReconcileError for AddonError {
 
 impl Reconciler for AddonReconciler {
     type Object = LenientObject<Addon>;
+    type Related = KnownObjects;
     type Error = AddonError;
     const NAME: &'static str = "addon-controller";
 
-    fn watch(&self, controller: Controller<LenientObject<Addon>>) -> Controller<LenientObject<Addon>> {
-        let addons = controller.store();
-        controller
-            .reconcile_on(affected_addons(
-                self.events::<LenientObject<AddonInstance>>(),
-                addons.clone(),
-                self.mirror,
-            ))
-            .reconcile_on(affected_addons(
-                self.events::<LenientObject<AddonOperator>>(),
-                addons.clone(),
-                self.mirror,
-            ))
-            .reconcile_on(affected_addons(self.events::<PartialObjectMeta<Namespace>>(), addons, self.mirror))
+    fn watch(&self, watches: Watches<IndexOf<Self>>) -> Watches<IndexOf<Self>> {
+        // The CRDs of AddonInstances and AddonOperators may be missing; the status of the Addons reports that.
+        watches
+            .with_optional(watch::<LenientObject<AddonInstance>>(&self.client, self.mirror))
+            .with_optional(watch::<LenientObject<AddonOperator>>(&self.client, self.mirror))
+            .with(watch::<PartialObjectMeta<Namespace>>(&self.client, self.mirror))
     }
 
-    async fn reconcile(&self, addon: Arc<LenientObject<Addon>>) -> Result<Next, AddonError> {
+    async fn reconcile(
+        &self,
+        addon: Arc<LenientObject<Addon>>,
+        _: &Mutex<IndexOf<Self>>,
+    ) -> Result<Next, AddonError> {
         let name = addon.name_any();
         let mut rejections = Rejections::new();
         let mut cached = Some(addon);
@@ -219,13 +215,6 @@ impl AddonReconciler {
 
     fn instances(&self, namespace: &str) -> Api<LenientObject<AddonInstance>> {
         Api::namespaced(self.client.clone(), namespace)
-    }
-
-    fn events<K>(&self) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + use<K>
-    where
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
-    {
-        watcher(self.all::<K>(), watcher::Config::default()).default_backoff()
     }
 }
 

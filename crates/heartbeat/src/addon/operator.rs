@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bellwether_api::addons_managed::AddonOperator;
 use bellwether_clock::{Clock, whole_seconds};
 use bellwether_conditions::{ConditionSet, Desired, Status as ConditionStatus, TransitionKey};
-use bellwether_runtime::{Context, Next, Reconciler};
+use bellwether_runtime::{Context, IndexOf, Next, Reconciler};
 use jiff::Timestamp;
 use kube::api::{Api, PostParams};
 use kube::{Client, ResourceExt as _};
+use parking_lot::Mutex;
 
 use super::changes::pauses_all_addons;
 use super::controller::{AddonError, api_error, is_outdated};
@@ -32,11 +33,16 @@ impl AddonOperatorReconciler {
 
 impl Reconciler for AddonOperatorReconciler {
     type Object = LenientObject<AddonOperator>;
+    type Related = ();
     type Error = AddonError;
     const NAME: &'static str = "addon-operator-controller";
-    const CONCURRENCY: u16 = 1;
+    const CONCURRENCY: usize = 1;
 
-    async fn reconcile(&self, operator: Arc<LenientObject<AddonOperator>>) -> Result<Next, AddonError> {
+    async fn reconcile(
+        &self,
+        operator: Arc<LenientObject<AddonOperator>>,
+        _: &Mutex<IndexOf<Self>>,
+    ) -> Result<Next, AddonError> {
         let current: Status = deserialize_or_default(&operator.status).unwrap_or_default();
         let desired = decide(&operator, &current, self.clock.now());
         if desired == current {

@@ -27,7 +27,7 @@ async fn embedded() -> Cluster {
 
 async fn with_crds(cluster: Cluster) -> Cluster {
     let crds = bellwether_api::crds().into_iter();
-    cluster.install_definitions(crds.map(|definition| serde_json::to_value(definition.crd).unwrap())).await;
+    cluster.install_crds(crds.map(|definition| serde_json::to_value(definition.crd).unwrap())).await;
     cluster
 }
 
@@ -67,7 +67,7 @@ async fn share_cluster(cluster: &Cluster) -> &Cluster {
 }
 
 bellwether_testkit::scenarios! {
-    ground: Cluster, embedded: embedded, real: real, lanes: 1, stage: share_cluster;
+    environment: Cluster, embedded: embedded, real: real, lanes: 1, fixture: share_cluster;
 
     installation::new_addon_gets_namespace_and_instance,
     installation::instance_is_created_in_the_target_namespace_of_every_install_type,

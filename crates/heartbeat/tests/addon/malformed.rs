@@ -14,7 +14,7 @@ async fn without_schemas() -> Cluster {
             json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         definition
     });
-    cluster.install_definitions(definitions).await;
+    cluster.install_crds(definitions).await;
     cluster
 }
 
@@ -83,7 +83,7 @@ fn malformed_instance_is_repaired() {
 fn deleted_crd_of_instances_is_reported_in_available() {
     on_paused_time(async {
         let cluster = without_schemas().await;
-        let _controller = start_controller(&cluster);
+        let controller = start_controller(&cluster);
         let case = Case::create(&cluster, json!({})).await;
         case.wait_until_ready().await;
         let definition = "addoninstances.addons.managed.openshift.io";
@@ -92,5 +92,9 @@ fn deleted_crd_of_instances_is_reported_in_available() {
         let available = case.wait_for_condition("Available", "False", "AddonInstanceNotInstalled").await;
         let message = available["message"].as_str().unwrap();
         assert!(message.contains("cannot be created"), "{message}");
+        drop(controller);
+        let _controller = start_controller(&cluster);
+        let case = Case::create(&cluster, json!({})).await;
+        case.wait_for_condition("Available", "False", "AddonInstanceNotInstalled").await;
     });
 }

@@ -52,8 +52,8 @@ pub(crate) async fn namespace_that_existed_before_is_kept_after_deletion(cluster
     case.delete().await;
     case.wait_until_deleted(&case.instance_path()).await;
     wait_for_reconcile(cluster).await;
-    let left = cluster.get(case.namespace_path()).await.expect(200);
-    assert_eq!(left["metadata"]["deletionTimestamp"], Value::Null);
+    let namespace = cluster.get(case.namespace_path()).await.expect(200);
+    assert_eq!(namespace["metadata"]["deletionTimestamp"], Value::Null);
 }
 
 pub(crate) async fn shared_namespace_is_deleted_with_the_last_addon(cluster: &Cluster) {
@@ -79,8 +79,8 @@ pub(crate) async fn shared_namespace_is_deleted_with_the_last_addon(cluster: &Cl
     first.delete().await;
     first.wait_until_deleted(&first.namespace_path()).await;
     wait_for_reconcile(cluster).await;
-    let left = cluster.get(&path).await.expect(200);
-    assert_eq!(left["metadata"]["deletionTimestamp"], Value::Null);
+    let namespace = cluster.get(&path).await.expect(200);
+    assert_eq!(namespace["metadata"]["deletionTimestamp"], Value::Null);
     second.wait_until_ready().await;
     second.delete().await;
     second.wait_until_deleted(&path).await;

@@ -29,7 +29,7 @@ impl<'a> Fixture<'a> {
     pub(crate) async fn new(cluster: &'a Cluster, period: u64) -> Self {
         let crds = bellwether_api::crds().into_iter();
         let instances = crds.filter(|definition| definition.name().starts_with("addoninstances."));
-        cluster.install_definitions(instances.map(|definition| json!(definition.crd))).await;
+        cluster.install_crds(instances.map(|definition| json!(definition.crd))).await;
         Self {
             cluster,
             namespace: cluster.namespace().await,

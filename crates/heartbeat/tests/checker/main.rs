@@ -13,12 +13,18 @@ mod fixture;
 mod scenarios;
 mod unusual_servers;
 
+#[cfg(feature = "real-kubernetes")]
+use bellwether_testkit::{Cluster, Scenario, on_real_time, real, run_in_lanes};
 use bellwether_testkit::{embedded, on_paused_time};
 
 use fixture::Fixture;
 
-/// Runs each scenario on the embedded API server with paused time and a period of ten seconds, and all of them on one real
-/// Kubernetes cluster with a period of one second.
+/// The number of real Kubernetes clusters on which scenarios run at the same time; most of their time is waiting.
+#[cfg(feature = "real-kubernetes")]
+const LANES: usize = 3;
+
+/// Runs each scenario on the embedded API server with paused time and a period of ten seconds, and all of them on real
+/// Kubernetes with a period of one second.
 macro_rules! scenarios {
     ($($scenario:ident),* $(,)?) => {
         $(
@@ -34,15 +40,18 @@ macro_rules! scenarios {
         #[cfg(feature = "real-kubernetes")]
         #[test]
         fn all_scenarios_on_real_kubernetes() {
-            bellwether_testkit::on_real_time(async {
-                let cluster = bellwether_testkit::real::cluster("checker").await;
-                $(
-                    println!("{}", stringify!($scenario));
-                    let fixture = Fixture::new(&cluster, 1).await;
-                    scenarios::$scenario(&fixture).await;
-                    fixture.clean_up().await;
-                )*
-            });
+            // A checker acts on the whole cluster, so that each lane needs a cluster of its own.
+            let cluster = async |lane: usize| real::cluster(&format!("checker-{lane}")).await;
+            let scenarios: Vec<Scenario<Cluster>> = vec![$(
+                (stringify!($scenario), |cluster| {
+                    Box::pin(async move {
+                        let fixture = Fixture::new(cluster, 1).await;
+                        scenarios::$scenario(&fixture).await;
+                        fixture.clean_up().await;
+                    })
+                }),
+            )*];
+            on_real_time(run_in_lanes(LANES, cluster, scenarios));
         }
     };
 }

@@ -74,7 +74,7 @@ struct Fixture {
 impl Fixture {
     async fn in_cluster(cluster: Cluster) -> Self {
         let crds = bellwether_api::crds().into_iter();
-        cluster.install_definitions(crds.map(|definition| json!(definition.crd))).await;
+        cluster.install_crds(crds.map(|definition| json!(definition.crd))).await;
         let namespace = cluster.namespace().await;
         Self { cluster, namespace }
     }

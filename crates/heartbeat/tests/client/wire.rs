@@ -121,9 +121,11 @@ async fn update_with_a_stale_resource_version_is_a_conflict(fixture: Fixture) {
     fixture.put_status(heartbeat_body(&fixture, &stored, "2021-10-28T06:07:33Z")).await.expect(200);
     let answer = fixture.put_status(heartbeat_body(&fixture, &stored, "2021-10-28T06:07:43Z")).await;
     answer
-        .refused(409, "Conflict")
-        .says("the object has been modified; please apply your changes to the latest version and try again")
-        .about("addons.managed.openshift.io", "addoninstances", "addon-instance");
+        .expect_failure(409, "Conflict")
+        .assert_message(
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+        .assert_details("addons.managed.openshift.io", "addoninstances", "addon-instance");
 }
 
 async fn update_without_a_resource_version_is_invalid(fixture: Fixture) {
@@ -134,8 +136,8 @@ async fn update_without_a_resource_version_is_invalid(fixture: Fixture) {
     );
     let answer = fixture.put_status(body).await;
     answer
-        .refused(422, "Invalid")
-        .says("metadata.resourceVersion: Invalid value: 0: must be specified for an update");
+        .expect_failure(422, "Invalid")
+        .assert_message("metadata.resourceVersion: Invalid value: 0: must be specified for an update");
 }
 
 async fn merge_patch_of_the_heartbeat_time_keeps_the_conditions(fixture: Fixture) {
@@ -163,7 +165,7 @@ async fn heartbeat_times_are_stored_as_sent(fixture: Fixture) {
 async fn invalid_heartbeat_time_is_rejected(fixture: Fixture) {
     let stored = fixture.create_instance(json!("10s")).await;
     let answer = fixture.put_status(heartbeat_body(&fixture, &stored, "banana")).await;
-    answer.refused(422, "Invalid").says("status.lastHeartbeatTime");
+    answer.expect_failure(422, "Invalid").assert_message("status.lastHeartbeatTime");
 }
 
 async fn any_string_is_accepted_as_a_period(fixture: Fixture) {
@@ -178,9 +180,9 @@ async fn any_string_is_accepted_as_a_period(fixture: Fixture) {
 async fn heartbeat_with_managed_fields_is_accepted(fixture: Fixture) {
     let stored = fixture.create_instance(json!("10s")).await;
     // Go clients send back the managedFields that they have read.
-    let mut whole = stored.clone();
-    whole["status"] = json!({"lastHeartbeatTime": "2021-10-28T06:07:33Z"});
-    let answer = fixture.put_status(whole.to_string()).await.expect(200);
+    let mut updated = stored.clone();
+    updated["status"] = json!({"lastHeartbeatTime": "2021-10-28T06:07:33Z"});
+    let answer = fixture.put_status(updated.to_string()).await.expect(200);
     assert_eq!(answer["status"], json!({"lastHeartbeatTime": "2021-10-28T06:07:33Z"}));
 }
 
@@ -214,8 +216,8 @@ mod server_side_apply {
             assert_eq!(both["status"]["conditions"].as_array().unwrap().len(), 2);
             apply("checker", "A", "FromChecker", false)
                 .await
-                .refused(409, "Conflict")
-                .says("conflict with \"addon\"");
+                .expect_failure(409, "Conflict")
+                .assert_message("conflict with \"addon\"");
             let forced = apply("checker", "A", "FromChecker", true).await.expect(200);
             assert_eq!(crate::condition(&forced, "A")["reason"], "FromChecker");
         });

@@ -2,12 +2,13 @@
 //! Creating ManagedClusterAddOns is left to `install`.
 //!
 //! `decide` has the tables, `changes` applies them to the hub cache, `reconcile` makes the requests, `summary` computes the
-//! status of a ClusterManagementAddOn.
+//! status of a ClusterManagementAddOn, and `state` describes the state of an add-on on a cluster for people.
 
 mod changes;
 mod controller;
 pub mod decide;
 mod reconcile;
+pub mod state;
 mod summary;
 
 pub use controller::run;

@@ -2,7 +2,7 @@
 //! Pure; writing the status is left to `reconcile`.
 
 use bellwether_api::addon::{
-    ClusterManagementAddOnStatus, InstallProgression, ProgressionCounts, WaitingClusters,
+    ClusterManagementAddOnStatus, InstallProgression, ProgressionCounts, UnselectedCluster,
 };
 use bellwether_conditions::{ConditionType, Desired, Reason, Status, TransitionKey, kubernetes, shorten};
 use bellwether_runtime::ObjectName;
@@ -12,16 +12,14 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use crate::hub::{HubCache, Rollout};
-use crate::rollout::{Counts, Waiting};
-use crate::standing::resolve;
-use crate::version::{Catalogue, Version};
+use crate::report::{PlacementProgress, Stage, placement_progress};
+use crate::rollout::Counts;
+use crate::version::Catalogue;
 
 /// The type of the condition that several AddOnTemplates have the same version.
 const VERSION_CONFLICT: &str = "VersionConflict";
-/// The maximum number of clusters that are listed for one wait reason.
-const MAX_LISTED_CLUSTERS: usize = 10;
-/// The maximum number of wait reasons that are listed for one placement.
-const MAX_WAIT_REASONS: usize = 20;
+/// The maximum number of clusters in `unselected`. Others count in the first group after a restart of the controller.
+const MAX_UNSELECTED: usize = 1000;
 /// The maximum length of a condition message.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
@@ -44,9 +42,7 @@ pub(super) fn changed_summary(
                 .install_progressions
                 .iter()
                 .find(|one| *one.namespace == **namespace && *one.name == **name);
-            let version =
-                resolve(rollout.request.version.as_ref(), catalogue).map(Version::as_str).unwrap_or_default();
-            progression(rollout, version, previous, now)
+            progression(rollout, placement_progress(cache, addon, rollout), previous, now)
         })
         .collect();
     let after = ClusterManagementAddOnStatus {
@@ -67,13 +63,12 @@ pub(super) fn changed_summary(
 
 fn progression(
     rollout: &Rollout,
-    version: &str,
+    progress: PlacementProgress,
     previous: Option<&InstallProgression>,
     now: Timestamp,
 ) -> InstallProgression {
-    let counts = rollout.plan.counts;
     let mut conditions = previous.map(|previous| previous.conditions.clone()).unwrap_or_default();
-    let (status, reason, message) = progress_of(rollout, &counts);
+    let (status, reason, message) = progressing_condition(&progress);
     let desired = Desired::new(
         ConditionType::constant("Progressing"),
         status,
@@ -81,24 +76,30 @@ fn progression(
         shorten(&message, MAX_MESSAGE_BYTES),
     );
     let before = previous.map(|previous| previous.version.as_str()).unwrap_or_default();
-    let key = TransitionKey::StatusReasonAndTarget { before, after: version };
+    let key = TransitionKey::StatusReasonAndTarget { before, after: &progress.version };
     let _ = kubernetes::upsert(&mut conditions, desired, key, now);
+    let unselected = rollout.unselected.iter().take(MAX_UNSELECTED).map(|one| UnselectedCluster {
+        cluster: one.cluster.clone(),
+        group_index: u32::try_from(one.group_index).unwrap_or(u32::MAX),
+        group_name: one.group_name.clone(),
+    });
     InstallProgression {
         namespace: rollout.placement.namespace.to_string(),
         name: rollout.placement.name.to_string(),
-        version: version.to_owned(),
-        counts: progression_counts(&counts),
-        waiting: rollout.plan.waiting.iter().take(MAX_WAIT_REASONS).map(waiting_clusters).collect(),
+        version: progress.version,
+        counts: progression_counts(&progress.total),
+        waiting: progress.waiting,
+        unselected: unselected.collect(),
         conditions,
     }
 }
 
-/// The progress of a placement, as status, reason and message of its condition.
-fn progress_of(rollout: &Rollout, counts: &Counts) -> (Status, &'static str, String) {
-    if let Some(why) = &rollout.unknown {
+/// Status, reason and message of the condition Progressing of a placement.
+fn progressing_condition(progress: &PlacementProgress) -> (Status, &'static str, String) {
+    if let Some(why) = &progress.unknown {
         return (Status::Unknown, "PlacementUnknown", format!("the selected clusters are unknown: {why}"));
     }
-    let Counts { selected, waiting, changing, done, failed, timed_out, overridden } = *counts;
+    let Counts { selected, waiting, changing, done, failed, timed_out, overridden } = progress.total;
     let total = selected - overridden;
     let mut message = format!("{done} of {total} clusters have it");
     let parts = [
@@ -111,15 +112,15 @@ fn progress_of(rollout: &Rollout, counts: &Counts) -> (Status, &'static str, Str
     for (count, verb) in parts.into_iter().filter(|(count, _)| *count > 0) {
         message.push_str(&format!(", {count} {verb}"));
     }
-    if let Some(first) = rollout.plan.waiting.first() {
-        message.push_str(&format!("; waiting: {}", first));
+    if let Some(first) = progress.waiting.first() {
+        message.push_str(&format!("; waiting: {}", first.for_));
     }
     message.push('.');
-    match (changing + waiting, failed + timed_out) {
-        (0, 0) => (Status::False, "Completed", message),
-        (0, _) => (Status::False, "Failed", message),
-        (_, _) if changing == 0 => (Status::True, "Waiting", message),
-        _ => (Status::True, "Progressing", message),
+    match progress.stage {
+        Stage::Completed | Stage::Empty | Stage::Unknown => (Status::False, "Completed", message),
+        Stage::Failed => (Status::False, "Failed", message),
+        Stage::Waiting | Stage::Paused | Stage::Blocked => (Status::True, "Waiting", message),
+        Stage::Progressing => (Status::True, "Progressing", message),
     }
 }
 
@@ -133,15 +134,6 @@ fn progression_counts(counts: &Counts) -> ProgressionCounts {
         failed: number(counts.failed),
         timed_out: number(counts.timed_out),
         overridden: number(counts.overridden),
-    }
-}
-
-fn waiting_clusters(waiting: &Waiting) -> WaitingClusters {
-    WaitingClusters {
-        reason: waiting.reason.code().to_owned(),
-        for_: waiting.to_string(),
-        count: u32::try_from(waiting.clusters.len()).unwrap_or(u32::MAX),
-        clusters: waiting.clusters.iter().take(MAX_LISTED_CLUSTERS).cloned().collect(),
     }
 }
 

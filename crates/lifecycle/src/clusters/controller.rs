@@ -1,6 +1,8 @@
 //! The ManagedCluster controller: creates the namespace of accepted clusters, and marks and taints unreachable ones. On
 //! deletion it deletes the add-ons and then the ManifestWorks of the cluster; its namespace stays, with what users put there.
 
+use std::collections::HashSet;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,18 +12,15 @@ use bellwether_api::cluster::vocabulary::{CLUSTER_LEASE, FINALIZER};
 use bellwether_api::work::ManifestWork;
 use bellwether_clock::{Clock, SteadyClock};
 use bellwether_conditions::Status;
-use bellwether_runtime::{Context, Next, Reconciler};
-use futures::StreamExt as _;
-use jiff::Timestamp;
+use bellwether_runtime::{Context, IndexOf, Next, ObjectName, Reconciler, Watch, Watches};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::PartialObjectMeta;
-use kube::runtime::Controller;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher::{self, Event};
+use kube::core::{NamespaceResourceScope, PartialObjectMeta};
+use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::CLUSTERS;
@@ -30,7 +29,6 @@ use super::decide::{
 };
 use super::error::ClusterError;
 use super::leases::LeaseTracker;
-use super::object_cache::{CachedResource, ObjectCache};
 
 /// The label of a namespace that names its cluster.
 const CLUSTER_NAME_LABEL: &str = "open-cluster-management.io/cluster-name";
@@ -49,9 +47,13 @@ pub struct Clusters {
     clock: Arc<dyn Clock>,
     /// A monotonic clock for Lease ages, so that a step of the system clock makes no cluster unreachable.
     steady: SteadyClock,
-    namespaces: ObjectCache<PartialObjectMeta<Namespace>>,
-    renewals: ObjectCache<Lease>,
-    leases: Arc<Mutex<LeaseTracker>>,
+}
+
+/// What the reconciler keeps of other kinds.
+#[derive(Default)]
+pub struct NamespacesAndLeases {
+    namespaces: HashSet<ObjectName>,
+    leases: LeaseTracker,
 }
 
 /// Whether to delete the objects of a kind or only to count them.
@@ -71,36 +73,53 @@ enum WriteResult {
 
 impl Reconciler for Clusters {
     type Object = ManagedCluster;
+    type Related = NamespacesAndLeases;
     type Error = ClusterError;
     const NAME: &'static str = CLUSTERS;
 
-    fn watch(&self, controller: Controller<ManagedCluster>) -> Controller<ManagedCluster> {
-        // A standby does not watch Leases, so the ages that it recorded earlier are stale.
-        *self.leases.lock() = LeaseTracker::default();
-        let clusters = controller.store();
-        let (leases, steady) = (self.leases.clone(), self.steady);
-        // A renewal needs no reconcile; an expired Lease is detected by the timer of the cluster.
-        let renewals = self.renewals.watch().filter_map(move |event| {
-            record_lease_event(&mut leases.lock(), event, &clusters, steady.now());
-            std::future::ready(None)
-        });
-        let namespaces = self.namespaces.watch().filter_map(|event| {
-            let cluster = match event {
-                Event::Apply(namespace) | Event::Delete(namespace) => {
-                    Some(ObjectRef::new(&namespace.name_any()))
+    fn watch(&self, watches: Watches<IndexOf<Self>>) -> Watches<IndexOf<Self>> {
+        // A cluster and its namespace have the same name.
+        let namespaces = Watch::new(&self.client, Api::<PartialObjectMeta<Namespace>>::all)
+            .on_apply(|index: &mut IndexOf<Self>, namespace| {
+                let name = ObjectName::of(&namespace);
+                if index.related.namespaces.insert(name.clone()) {
+                    index.enqueue(name);
                 }
-                Event::Init | Event::InitApply(_) | Event::InitDone => None,
-            };
-            std::future::ready(cluster)
-        });
-        controller.reconcile_on(renewals).reconcile_on(namespaces)
+            })
+            .on_delete(|index, deleted| {
+                index.related.namespaces.remove(&deleted.name);
+                index.enqueue(deleted.name);
+            });
+        let (steady, lease_name) = (self.steady, format!("metadata.name={CLUSTER_LEASE}"));
+        // A renewal needs no reconcile; an expired Lease is detected by the timer of the cluster. A deleted Lease is not
+        // renewed any more, so it expires.
+        let leases = Watch::new(&self.client, Api::<Lease>::all)
+            .config(watcher::Config::default().fields(&lease_name))
+            .on_apply(move |index: &mut IndexOf<Self>, lease| {
+                let (objects, leases) = (&index.objects, &mut index.related.leases);
+                let cluster = lease.metadata.namespace.unwrap_or_default();
+                let renew_time = lease.spec.and_then(|spec| spec.renew_time).map(|time| time.0);
+                leases.record_renewal(&cluster, renew_time, steady.now());
+                leases
+                    .forget_deleted(objects.len(), |name| objects.get(&ObjectName::new("", name)).is_some());
+            });
+        watches.with(namespaces).with(leases)
     }
 
-    async fn reconcile(&self, cluster: Arc<ManagedCluster>) -> Result<Next, ClusterError> {
-        let result = tokio::time::timeout(RECONCILE_TIMEOUT, self.reconcile_cluster(cluster)).await;
+    fn on_leader(&self, index: &mut IndexOf<Self>) {
+        // A standby makes no requests, so it has not noticed whether agents were unable to renew their Leases.
+        index.related.leases = LeaseTracker::default();
+    }
+
+    async fn reconcile(
+        &self,
+        cluster: Arc<ManagedCluster>,
+        index: &Mutex<IndexOf<Self>>,
+    ) -> Result<Next, ClusterError> {
+        let result = tokio::time::timeout(RECONCILE_TIMEOUT, self.reconcile_cluster(cluster, index)).await;
         result.unwrap_or(Err(ClusterError::Timeout)).inspect_err(|error| {
             if error.is_server_error() {
-                self.leases.lock().record_api_failure(self.steady.now());
+                index.lock().related.leases.record_api_failure(self.steady.now());
             }
         })
     }
@@ -109,19 +128,20 @@ impl Reconciler for Clusters {
 impl Clusters {
     /// Creates the reconciler for the hub of a context.
     pub fn new(context: &Context) -> Self {
-        let lease_name = watcher::Config::default().fields(&format!("metadata.name={CLUSTER_LEASE}"));
         Self {
             client: context.client.clone(),
             clock: context.clock.clone(),
             steady: SteadyClock::starting_at(context.clock.now()),
-            namespaces: ObjectCache::new(&context.client),
-            renewals: ObjectCache::with_config(&context.client, lease_name),
-            leases: Arc::default(),
         }
     }
 
-    async fn reconcile_cluster(&self, cluster: Arc<ManagedCluster>) -> Result<Next, ClusterError> {
+    async fn reconcile_cluster(
+        &self,
+        cluster: Arc<ManagedCluster>,
+        index: &Mutex<IndexOf<Self>>,
+    ) -> Result<Next, ClusterError> {
         let name = cluster.name_any();
+        let reach = |cluster: &ManagedCluster| index.lock().related.leases.reach(cluster, self.steady.now());
         let api = Api::<ManagedCluster>::all(self.client.clone());
         let mut cached = Some(cluster);
         for _ in 0..MAX_WRITE_ATTEMPTS {
@@ -140,16 +160,15 @@ impl Clusters {
                     return Ok(Next::OnChange);
                 }
                 let remaining = self.delete_contents(&name).await?;
-                let reach = self.leases.lock().reach(&cluster, self.steady.now());
-                let desired = decide_deletion(&cluster, reach, remaining, self.clock.now());
+                let desired = decide_deletion(&cluster, reach(&cluster), remaining, self.clock.now());
                 match self.write(&api, &cluster, &desired).await? {
                     WriteResult::Done if remaining.is_empty() => return Ok(Next::OnChange),
                     WriteResult::Done => return Ok(Next::After(DELETION_CHECK_INTERVAL)),
                     WriteResult::Conflict => continue,
                 }
             }
-            let namespace = self.ensure_namespace(&cluster).await?;
-            let reach = self.leases.lock().reach(&cluster, self.steady.now());
+            let namespace = self.ensure_namespace(&cluster, index).await?;
+            let reach = reach(&cluster);
             let desired = decide(&cluster, reach, &namespace, self.clock.now());
             if self.write(&api, &cluster, &desired).await? == WriteResult::Done {
                 return match namespace {
@@ -174,10 +193,14 @@ impl Clusters {
 
     /// Creates the namespace of an accepted cluster if it does not exist. A namespace that is being deleted is created again
     /// afterwards.
-    async fn ensure_namespace(&self, cluster: &ManagedCluster) -> Result<NamespaceState, ClusterError> {
+    async fn ensure_namespace(
+        &self,
+        cluster: &ManagedCluster,
+        index: &Mutex<IndexOf<Self>>,
+    ) -> Result<NamespaceState, ClusterError> {
         let name = cluster.name_any();
-        let namespaces = self.namespaces.synced().await?;
-        if !cluster.spec.hub_accepts_client || namespaces.get(&ObjectRef::new(&name)).is_some() {
+        let exists = index.lock().related.namespaces.contains(&ObjectName::of(cluster));
+        if !cluster.spec.hub_accepts_client || exists {
             return Ok(NamespaceState::Ready);
         }
         let labels = [(CLUSTER_NAME_LABEL.to_owned(), name.clone())];
@@ -211,7 +234,7 @@ impl Clusters {
 
     async fn delete_all<K>(&self, namespace: &str, action: CleanupAction) -> Result<usize, ClusterError>
     where
-        K: CachedResource + Resource<Scope = kube::core::NamespaceResourceScope>,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
         let kind = K::kind(&());
         let api = Api::<K>::namespaced(self.client.clone(), namespace);
@@ -290,21 +313,4 @@ impl Clusters {
 /// Whether a write failed because the object was changed or deleted since it was read.
 pub(super) fn is_outdated(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
-}
-
-fn record_lease_event(
-    leases: &mut LeaseTracker,
-    event: Event<Lease>,
-    clusters: &Store<ManagedCluster>,
-    now: Timestamp,
-) {
-    match event {
-        Event::Apply(lease) | Event::InitApply(lease) => {
-            let stamp = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
-            leases.record_renewal(&lease.namespace().unwrap_or_default(), stamp, now);
-            leases.forget_deleted(clusters.len(), |name| clusters.get(&ObjectRef::new(name)).is_some());
-        }
-        // A deleted Lease is not renewed any more, so it expires.
-        Event::Init | Event::InitDone | Event::Delete(_) => {}
-    }
 }

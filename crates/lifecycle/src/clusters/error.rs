@@ -2,8 +2,6 @@
 
 use bellwether_runtime::ReconcileError;
 
-use super::object_cache::NotWatched;
-
 /// An error while reconciling a cluster, a set or a binding.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
@@ -21,9 +19,6 @@ pub enum ClusterError {
     /// The API server rejected the namespace of a cluster; its condition reports that too.
     #[error("the namespace cannot be created: {0}")]
     Rejected(String),
-    /// A watch that the reconcile depends on has ended.
-    #[error("{0}")]
-    NotWatched(String),
     /// Every attempt to write the object ended with a conflict.
     #[error("the object was changed by others during every attempt to write it")]
     TooManyConflicts,
@@ -43,7 +38,7 @@ impl ClusterError {
                 _ => true,
             },
             Self::Timeout => true,
-            Self::Rejected(_) | Self::NotWatched(_) | Self::TooManyConflicts => false,
+            Self::Rejected(_) | Self::TooManyConflicts => false,
         }
     }
 }
@@ -54,14 +49,7 @@ impl ReconcileError for ClusterError {
             Self::Api { .. } => "api",
             Self::Timeout => "late",
             Self::Rejected(_) => "refused",
-            Self::NotWatched(_) => "unwatched",
             Self::TooManyConflicts => "unsettled",
         }
-    }
-}
-
-impl From<NotWatched> for ClusterError {
-    fn from(error: NotWatched) -> Self {
-        Self::NotWatched(error.to_string())
     }
 }

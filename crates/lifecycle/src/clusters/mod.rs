@@ -8,16 +8,15 @@
 //! | `members` | which clusters are in a set; pure |
 //! | `controller`, `sets` | nothing: they read, call the other modules and write the differences |
 //!
-//! `object_cache` is shared with `placement`. **A renewal of a Lease only updates a map entry: no read, no write.**
-//! **A cluster is unreachable only if this process has watched its Lease for the whole grace period**: the period starts again
-//! when the process starts watching, and after the API server was unavailable.
+//! **A renewal of a Lease only updates a map entry: no read, no write.** **A cluster is unreachable only if this process was
+//! leader and has watched its Lease for the whole grace period**: the period starts again when the process becomes leader, and
+//! after the API server was unavailable.
 
 mod controller;
 mod decide;
 mod error;
 mod leases;
 pub(crate) mod members;
-pub(crate) mod object_cache;
 pub(crate) mod reachability;
 mod sets;
 

@@ -1,27 +1,25 @@
 //! Sets the condition ClusterSetEmpty of ManagedClusterSets and the condition Bound of ManagedClusterSetBindings.
 //! Which clusters are in a set is decided in `members`.
 
-use std::hash::{DefaultHasher, Hash as _};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_api::cluster::{ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding};
 use bellwether_clock::Clock;
 use bellwether_conditions::{ConditionType, Desired, Reason, Status, TransitionKey};
-use bellwether_runtime::{Context, Next, Reconciler};
-use futures::{StreamExt as _, stream};
+use bellwether_runtime::{Context, IndexOf, Next, ObjectName, Reconciler, Watch, Watches};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::Controller;
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher::Event;
-use kube::{Client, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt as _};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::controller::is_outdated;
 use super::error::ClusterError;
 use super::members::Membership;
-use super::object_cache::{CachedResource, ObjectCache, debounce, relevant_changes};
 use super::{CLUSTER_SET_BINDINGS, CLUSTER_SETS};
 use bellwether_conditions::kubernetes::upsert;
 
@@ -39,39 +37,47 @@ const BOUND: ConditionType = ConditionType::constant("Bound");
 pub struct ClusterSets {
     client: Client,
     clock: Arc<dyn Clock>,
-    clusters: ObjectCache<ManagedCluster>,
 }
 
 impl ClusterSets {
     /// Creates the reconciler for the hub of a context.
     pub fn new(context: &Context) -> Self {
-        Self {
-            client: context.client.clone(),
-            clock: context.clock.clone(),
-            clusters: ObjectCache::new(&context.client),
-        }
+        Self { client: context.client.clone(), clock: context.clock.clone() }
     }
 }
 
 impl Reconciler for ClusterSets {
     type Object = ManagedClusterSet;
+    /// The labels of all clusters.
+    type Related = HashMap<ObjectName, BTreeMap<String, String>>;
     type Error = ClusterError;
     const NAME: &'static str = CLUSTER_SETS;
 
-    fn watch(&self, controller: Controller<ManagedClusterSet>) -> Controller<ManagedClusterSet> {
-        let labels =
-            |cluster: &ManagedCluster, hasher: &mut DefaultHasher| cluster.metadata.labels.hash(hasher);
-        controller
-            .reconcile_all_on(debounce(relevant_changes(self.clusters.watch(), labels), CLUSTER_DEBOUNCE))
+    fn watch(&self, watches: Watches<IndexOf<Self>>) -> Watches<IndexOf<Self>> {
+        let clusters = Watch::new(&self.client, Api::<ManagedCluster>::all)
+            .on_apply(|index: &mut IndexOf<Self>, cluster| {
+                let before = index.related.insert(ObjectName::of(&cluster), cluster.labels().clone());
+                if before.as_ref() != Some(cluster.labels()) {
+                    index.enqueue_all_after(CLUSTER_DEBOUNCE);
+                }
+            })
+            .on_delete(|index, deleted| {
+                index.related.remove(&deleted.name);
+                index.enqueue_all_after(CLUSTER_DEBOUNCE);
+            });
+        watches.with(clusters)
     }
 
-    async fn reconcile(&self, set: Arc<ManagedClusterSet>) -> Result<Next, ClusterError> {
+    async fn reconcile(
+        &self,
+        set: Arc<ManagedClusterSet>,
+        index: &Mutex<IndexOf<Self>>,
+    ) -> Result<Next, ClusterError> {
         if set.metadata.deletion_timestamp.is_some() {
             return Ok(Next::OnChange);
         }
         let membership = Membership::of(&set);
-        let clusters = self.clusters.all().await?;
-        let count = clusters.iter().filter(|cluster| membership.has(cluster)).count();
+        let count = index.lock().related.values().filter(|labels| membership.has(labels)).count();
         let current = set.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let api = Api::all(self.client.clone());
         write_condition(&api, set.as_ref(), current, empty_condition(count), self.clock.as_ref()).await
@@ -82,50 +88,50 @@ impl Reconciler for ClusterSets {
 pub struct ClusterSetBindings {
     client: Client,
     clock: Arc<dyn Clock>,
-    sets: ObjectCache<ManagedClusterSet>,
 }
 
 impl ClusterSetBindings {
     /// Creates the reconciler for the hub of a context.
     pub fn new(context: &Context) -> Self {
-        Self {
-            client: context.client.clone(),
-            clock: context.clock.clone(),
-            sets: ObjectCache::new(&context.client),
-        }
+        Self { client: context.client.clone(), clock: context.clock.clone() }
     }
 }
 
 impl Reconciler for ClusterSetBindings {
     type Object = ManagedClusterSetBinding;
+    /// The names of all sets.
+    type Related = HashSet<ObjectName>;
     type Error = ClusterError;
     const NAME: &'static str = CLUSTER_SET_BINDINGS;
 
-    fn watch(
-        &self,
-        controller: Controller<ManagedClusterSetBinding>,
-    ) -> Controller<ManagedClusterSetBinding> {
-        let bindings = controller.store();
-        let affected = self.sets.watch().flat_map(move |event| {
-            let bindings = match &event {
-                Event::Init | Event::InitApply(_) => Vec::new(),
-                Event::InitDone => bindings.state(),
-                Event::Apply(set) | Event::Delete(set) => {
-                    let set = set.name_any();
-                    bindings.state_filter(|binding| binding.spec.cluster_set == set)
+    fn watch(&self, watches: Watches<IndexOf<Self>>) -> Watches<IndexOf<Self>> {
+        let enqueue_bindings = |index: &mut IndexOf<Self>, set: &ObjectName| {
+            index.enqueue_where(|binding| *binding.spec.cluster_set == *set.name);
+        };
+        let sets = Watch::new(&self.client, Api::<ManagedClusterSet>::all)
+            .on_apply(move |index: &mut IndexOf<Self>, set| {
+                let set = ObjectName::of(&set);
+                if index.related.insert(set.clone()) {
+                    enqueue_bindings(index, &set);
                 }
-            };
-            stream::iter(bindings.into_iter().map(|binding| ObjectRef::from_obj(binding.as_ref())))
-        });
-        controller.reconcile_on(affected)
+            })
+            .on_delete(move |index, deleted| {
+                index.related.remove(&deleted.name);
+                enqueue_bindings(index, &deleted.name);
+            });
+        watches.with(sets)
     }
 
-    async fn reconcile(&self, binding: Arc<ManagedClusterSetBinding>) -> Result<Next, ClusterError> {
+    async fn reconcile(
+        &self,
+        binding: Arc<ManagedClusterSetBinding>,
+        index: &Mutex<IndexOf<Self>>,
+    ) -> Result<Next, ClusterError> {
         if binding.metadata.deletion_timestamp.is_some() {
             return Ok(Next::OnChange);
         }
         let set = &binding.spec.cluster_set;
-        let exists = self.sets.synced().await?.get(&ObjectRef::new(set)).is_some();
+        let exists = index.lock().related.contains(&ObjectName::new("", set.as_str()));
         let current = binding.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let api = Api::namespaced(self.client.clone(), &binding.namespace().unwrap_or_default());
         write_condition(&api, binding.as_ref(), current, bound_condition(set, exists), self.clock.as_ref())
@@ -176,7 +182,7 @@ async fn write_condition<K>(
     clock: &dyn Clock,
 ) -> Result<Next, ClusterError>
 where
-    K: CachedResource,
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     let mut conditions = current.to_vec();
     let _ = upsert(&mut conditions, desired, TransitionKey::Status, clock.now());

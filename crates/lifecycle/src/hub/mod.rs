@@ -28,7 +28,8 @@ use crate::version::Catalogue;
 pub(crate) use configs::{Config, Configs};
 pub use progress::{requests_same, state_of};
 use recently_deleted::RecentlyDeleted;
-pub use rollouts::Rollout;
+pub use rollouts::{AssignedElsewhere, Rollout};
+pub use watch::watch_addon;
 pub(crate) use watch::watches;
 pub use work::Work;
 
@@ -145,7 +146,8 @@ pub struct HubCache {
     /// The clusters that placements selected when that was last known: decisions that are being written are no reason to
     /// forget them.
     last_selected: HashMap<ObjectName, Vec<DecidedCluster>>,
-    /// The decision group of each cluster of a placement when that was last known.
+    /// The decision group of each cluster of a placement when that was last known; after a restart, of the clusters in
+    /// `status.installProgressions[].unselected`.
     last_groups: HashMap<ObjectName, HashMap<String, (usize, String)>>,
     clusters: HashMap<Arc<str>, ClusterState>,
     addons: HashMap<Arc<str>, BTreeMap<Arc<str>, Arc<ManagedClusterAddOn>>>,
@@ -219,6 +221,7 @@ impl HubCache {
             return;
         }
         let is_same = before.as_ref().is_some_and(|before| before.object.spec == object.spec);
+        self.remember_unselected(&object);
         let management = match before {
             Some(before) => Management { object, ..before },
             None => Management {
@@ -413,6 +416,16 @@ impl HubCache {
     /// Why the API server rejected a ManifestWork of an add-on.
     pub(crate) fn rejection(&self, key: &AddonKey) -> Option<&str> {
         self.rejected.get(key).map(String::as_str)
+    }
+
+    /// The ClusterManagementAddOn of an add-on.
+    pub fn management_object(&self, addon: &str) -> Option<&ClusterManagementAddOn> {
+        Some(&self.managements.get(addon)?.object)
+    }
+
+    /// The versions of an add-on.
+    pub fn catalogue(&self, addon: &str) -> Option<&Catalogue> {
+        Some(&self.managements.get(addon)?.catalogue)
     }
 
     pub(crate) fn management(&self, addon: &str) -> Option<&Management> {

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bellwether_api::addon::{InstallType, PlacementStrategy};
+use bellwether_api::addon::{ClusterManagementAddOn, InstallType, PlacementStrategy};
 use bellwether_runtime::ObjectName;
 use jiff::Timestamp;
 
 use super::{AddonKey, HubCache, Management};
 use crate::assignment::{AddonRequest, Selection, assign, placement_name};
 use crate::fields::is_installed_for;
-use crate::placement::Decided;
-use crate::rollout::{Member, Plan, Share, State, Strategy, plan};
+use crate::placement::{Decided, DecidedCluster};
+use crate::rollout::{Member, Plan, Share, State, Strategy, WaitReason, hold_all, plan};
 
 /// The rollout of one placement.
 pub struct Rollout {
@@ -24,11 +24,29 @@ pub struct Rollout {
     pub strategy: Result<Strategy, String>,
     /// Which clusters may start, and what the others wait for.
     pub plan: Plan,
+    /// The clusters of the plan that the placement no longer selects.
+    pub unselected: Vec<DecidedCluster>,
+    /// The clusters that the placement selects and that are assigned to another placement.
+    pub assigned_elsewhere: Vec<AssignedElsewhere>,
     /// Why it is not known which clusters are selected, if it is not.
     pub unknown: Option<String>,
 }
 
+/// A cluster that is assigned to another placement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssignedElsewhere {
+    /// The cluster.
+    pub cluster: String,
+    /// The placement that it is assigned to, `<namespace>/<name>`.
+    pub placement: String,
+}
+
 impl Rollout {
+    /// Whether a cluster of the plan is selected by the placement.
+    pub fn is_selected(&self, cluster: &str) -> bool {
+        self.unselected.iter().all(|one| one.cluster != cluster)
+    }
+
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.strategy.as_ref().ok()?.deadline
     }
@@ -37,7 +55,7 @@ impl Rollout {
 impl HubCache {
     /// Plans the rollouts of an add-on and marks the clusters whose admission changed. Returns when time alone changes the
     /// plan.
-    pub(crate) fn plan(&mut self, addon: &str, now: Timestamp) -> Option<Timestamp> {
+    pub fn plan(&mut self, addon: &str, now: Timestamp) -> Option<Timestamp> {
         let mut management = self.managements.remove(addon)?;
         self.remember_selected(&management);
         let (rollouts, by_cluster) = self.rollouts(&management, now);
@@ -67,7 +85,7 @@ impl HubCache {
     }
 
     /// The planned rollouts of an add-on, in the order of its placements.
-    pub(crate) fn rollouts_of(&self, addon: &str) -> &[Rollout] {
+    pub fn rollouts_of(&self, addon: &str) -> &[Rollout] {
         self.managements.get(addon).map(|management| management.rollouts.as_slice()).unwrap_or_default()
     }
 
@@ -77,21 +95,44 @@ impl HubCache {
             let name = object_name(placement);
             match self.placements.decided(&name) {
                 Some(Decided::Complete(clusters)) => Selection::Settled(clusters),
-                Some(Decided::Unknown(why)) => Selection::Unsettled {
-                    last: self.last_selected.get(&name).cloned().unwrap_or_default(),
-                    why: why.to_string(),
-                },
-                None => {
-                    let placement = placement_name(placement);
-                    let its_own =
-                        self.addons(addon).filter(|(_, object)| is_installed_for(object, &placement));
-                    Selection::Missing {
-                        created_for: its_own.map(|(cluster, _)| cluster.to_string()).collect(),
-                    }
+                Some(Decided::Unknown(why)) => {
+                    let remembered = self.last_selected.get(&name).cloned();
+                    let last = remembered.unwrap_or_else(|| {
+                        let created_for = self.created_for(addon, placement).into_iter();
+                        created_for.map(|cluster| self.last_known(&name, cluster)).collect()
+                    });
+                    Selection::Unsettled { last, why: why.to_string() }
                 }
+                None => Selection::Missing { created_for: self.created_for(addon, placement) },
             }
         };
         placements.iter().map(select).collect()
+    }
+
+    /// The clusters whose ManagedClusterAddOn was created for a placement.
+    fn created_for(&self, addon: &str, placement: &PlacementStrategy) -> Vec<String> {
+        let placement = placement_name(placement);
+        let created = self.addons(addon).filter(|(_, object)| is_installed_for(object, &placement));
+        created.map(|(cluster, _)| cluster.to_string()).collect()
+    }
+
+    /// A cluster in the decision group of a placement that it was last in; in the first group if that is not known.
+    fn last_known(&self, placement: &ObjectName, cluster: String) -> DecidedCluster {
+        let known = self.last_groups.get(placement).and_then(|groups| groups.get(&cluster)).cloned();
+        let (group_index, group_name) = known.unwrap_or_default();
+        DecidedCluster { group_index, cluster, group_name }
+    }
+
+    /// Takes over from the status the decision groups of clusters that are no longer selected.
+    pub(super) fn remember_unselected(&mut self, management: &ClusterManagementAddOn) {
+        for progression in management.status.iter().flat_map(|status| &status.install_progressions) {
+            let placement = ObjectName::new(progression.namespace.as_str(), progression.name.as_str());
+            for one in &progression.unselected {
+                let group = || (usize::try_from(one.group_index).unwrap_or_default(), one.group_name.clone());
+                let groups = self.last_groups.entry(placement.clone()).or_default();
+                groups.entry(one.cluster.clone()).or_insert_with(group);
+            }
+        }
     }
 
     fn remember_selected(&mut self, management: &Management) {
@@ -123,27 +164,45 @@ impl HubCache {
         let rollouts = strategy.placements.iter().zip(&selections).enumerate();
         let rollouts = rollouts.map(|(index, (placement, selection))| {
             let (strategy, request) = (Strategy::read(placement), AddonRequest::of(placement));
-            let is_assigned = |cluster: &str| assigned.get(cluster).is_some_and(|one| one.index == index);
-            let selected = selection.clusters().iter().filter(|one| is_assigned(&one.cluster));
-            let mut members: Vec<Member> = selected
-                .map(|one| Member {
-                    cluster: one.cluster.clone(),
-                    group: one.group_index,
-                    group_name: one.group_name.clone(),
-                    state: self.state(management, &addon, &one.cluster, &request, &strategy),
-                })
-                .collect();
             let placement = object_name(placement);
+            let (mut members, mut assigned_elsewhere) = (Vec::new(), Vec::new());
+            for one in selection.clusters() {
+                match assigned.get(one.cluster.as_str()) {
+                    Some(assignment) if assignment.index != index => {
+                        let (cluster, placement) =
+                            (one.cluster.clone(), placement_name(assignment.placement));
+                        assigned_elsewhere.push(AssignedElsewhere { cluster, placement });
+                    }
+                    _ => members.push(Member {
+                        cluster: one.cluster.clone(),
+                        group: one.group_index,
+                        group_name: one.group_name.clone(),
+                        state: self.state(management, &addon, &one.cluster, &request, &strategy),
+                    }),
+                }
+            }
             let lost = self.lost(management, &addon, &placement, &request, &strategy, &by_cluster);
             all_lost.extend(lost.iter().map(|one| (Arc::from(one.cluster.as_str()), index)));
+            let unselected = lost.iter().map(|one| DecidedCluster {
+                group_index: one.group,
+                cluster: one.cluster.clone(),
+                group_name: one.group_name.clone(),
+            });
+            let unselected = unselected.collect();
             members.extend(lost);
-            let plan = plan(&strategy, &members, self.per_group(&placement), now);
+            let plan = match selection {
+                // The decision groups are not known, so no cluster can be admitted by them.
+                Selection::Unsettled { why, .. } if !self.last_selected.contains_key(&placement) => {
+                    hold_all(WaitReason::PlacementUnsettled(why.clone()), members, now)
+                }
+                _ => plan(&strategy, members, self.per_group(&placement), now),
+            };
             let unknown = match selection {
                 Selection::Settled(_) => None,
                 Selection::Unsettled { why, .. } => Some(why.clone()),
                 Selection::Missing { .. } => Some("there is no such placement".to_owned()),
             };
-            Rollout { placement, request, strategy, plan, unknown }
+            Rollout { placement, request, strategy, plan, unselected, assigned_elsewhere, unknown }
         });
         let rollouts = rollouts.collect();
         // They keep the deadline that they started with.

@@ -26,8 +26,40 @@ pub(crate) fn watches(
     cache: Arc<Mutex<HubCache>>,
     user: User,
 ) -> Watches<HubCache> {
+    let watches = watch_placed(name, context, cache, watcher::Config::default());
+    if user == User::Install {
+        return watches;
+    }
+    let works = Watch::new(&context.client, Api::<ManifestWork>::all)
+        .config(watcher::Config::default().labels(NAME_LABEL).page_size(WORKS_PER_PAGE))
+        .on_apply(|cache: &mut HubCache, work: ManifestWork| {
+            cache.apply_work(&work.namespace().unwrap_or_default(), &work.name_any(), Work::of(&work));
+        })
+        .on_delete(|cache, deleted| cache.delete_work(&deleted.name.namespace, &deleted.name.name));
+    watch_rendered(watches, context).with(works)
+}
+
+/// The watches for a reader of the rollouts of one add-on.
+pub fn watch_addon(
+    name: &'static str,
+    context: &Context,
+    cache: Arc<Mutex<HubCache>>,
+    addon: &str,
+) -> Watches<HubCache> {
+    let by_name = watcher::Config::default().fields(&format!("metadata.name={addon}"));
+    watch_rendered(watch_placed(name, context, cache, by_name), context)
+}
+
+/// Watches add-ons and the clusters that they are placed on.
+fn watch_placed(
+    name: &'static str,
+    context: &Context,
+    cache: Arc<Mutex<HubCache>>,
+    addons: watcher::Config,
+) -> Watches<HubCache> {
     let client = &context.client;
     let managements = Watch::new(client, Api::<ClusterManagementAddOn>::all)
+        .config(addons.clone())
         .on_apply(HubCache::apply_management)
         .on_delete(|cache, deleted| cache.delete_management(&deleted.name.name));
     let placements = Watch::new(client, Api::<Placement>::all)
@@ -40,30 +72,26 @@ pub(crate) fn watches(
         .on_apply(|cache: &mut HubCache, cluster| cache.apply_cluster(&cluster))
         .on_delete(|cache, deleted| cache.delete_cluster(&deleted.name.name));
     let addons = Watch::new(client, Api::<ManagedClusterAddOn>::all)
+        .config(addons)
         .on_apply(HubCache::apply_addon)
         .on_delete(|cache, deleted| {
             cache.delete_addon(&AddonKey::new(&deleted.name.namespace, &deleted.name.name));
         });
-    let watches = Watches::new(name, context, cache)
+    Watches::new(name, context, cache)
         .with(managements)
         .with(placements)
         .with(decisions)
         .with(clusters)
-        .with(addons);
-    if user == User::Install {
-        return watches;
-    }
-    let templates = Watch::new(client, Api::<AddOnTemplate>::all)
+        .with(addons)
+}
+
+/// Watches what a version is rendered from.
+fn watch_rendered(watches: Watches<HubCache>, context: &Context) -> Watches<HubCache> {
+    let templates = Watch::new(&context.client, Api::<AddOnTemplate>::all)
         .on_apply(HubCache::apply_template)
         .on_delete(|cache, deleted| cache.delete_template(&deleted.name.name));
-    let configs = Watch::new(client, Api::<AddOnDeploymentConfig>::all)
+    let configs = Watch::new(&context.client, Api::<AddOnDeploymentConfig>::all)
         .on_apply(HubCache::apply_config)
         .on_delete(|cache, deleted| cache.delete_config(&deleted.name));
-    let works = Watch::new(client, Api::<ManifestWork>::all)
-        .config(watcher::Config::default().labels(NAME_LABEL).page_size(WORKS_PER_PAGE))
-        .on_apply(|cache: &mut HubCache, work: ManifestWork| {
-            cache.apply_work(&work.namespace().unwrap_or_default(), &work.name_any(), Work::of(&work));
-        })
-        .on_delete(|cache, deleted| cache.delete_work(&deleted.name.namespace, &deleted.name.name));
-    watches.with(templates).with(configs).with(works)
+    watches.with(templates).with(configs)
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use bellwether_api::addon::{InstallStrategy, InstallType};
-use jiff::{SignedDuration, Timestamp};
+use bellwether_clock::later;
+use jiff::Timestamp;
 
 use crate::assignment::{AddonRequest, Assignment, Certainty, Selection, assign};
 use crate::clusters::{ClusterState, Reachability};
@@ -140,11 +141,6 @@ impl InstallPlan {
             self.next = Some(self.next.map_or(end, |next| next.min(end)));
         }
     }
-}
-
-fn later(since: Timestamp, by: Duration) -> Timestamp {
-    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-    since.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

@@ -31,8 +31,7 @@ impl PlacementCache {
 
     /// Applies a PlacementDecision and returns the name of its Placement.
     pub(crate) fn apply_decision(&mut self, decision: PlacementDecision) -> ObjectName {
-        let placement = decision.labels().get(PLACEMENT_LABEL).cloned().unwrap_or_default();
-        let placement = ObjectName::new(decision.namespace().unwrap_or_default(), placement);
+        let placement = placement_of(&decision);
         self.decisions.entry(placement.clone()).or_default().insert(decision.name_any(), decision);
         placement
     }
@@ -59,4 +58,10 @@ impl PlacementCache {
             self.decisions.get(name).into_iter().flat_map(BTreeMap::values).collect();
         Some(decided(placement, &parts))
     }
+}
+
+/// The name of the Placement of a PlacementDecision.
+pub(super) fn placement_of(decision: &PlacementDecision) -> ObjectName {
+    let placement = decision.labels().get(PLACEMENT_LABEL).map(String::as_str).unwrap_or_default();
+    ObjectName::new(decision.namespace().unwrap_or_default(), placement)
 }

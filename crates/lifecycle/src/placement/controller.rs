@@ -2,7 +2,6 @@
 //! status of the Placement comes last.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,21 +12,20 @@ use bellwether_api::cluster::{
 };
 use bellwether_clock::Clock;
 use bellwether_conditions::{Desired, TransitionKey};
-use bellwether_runtime::{Context, Next, ReconcileError, Reconciler};
-use futures::{Stream, StreamExt as _, stream};
+use bellwether_runtime::{
+    Context, IndexOf, Next, ObjectName, Objects, ReconcileError, Reconciler, Watch, Watches,
+};
 use jiff::Timestamp;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
-use kube::runtime::Controller;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher::Event;
 use kube::{Client, Resource as _, ResourceExt as _};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::NAME;
+use super::cache::placement_of;
 use super::decide::{ClusterSelection, DecisionInput, PlacementResult, decide, is_of};
 use super::slices::{self, GroupLabels, Slice, Write, plan};
 use super::vocabulary::FINALIZER;
-use crate::clusters::object_cache::{CachedResource, NotWatched, ObjectCache, debounce, relevant_changes};
 use bellwether_conditions::kubernetes::upsert;
 
 /// How long changes of clusters and sets are debounced before placements are decided again.
@@ -39,10 +37,15 @@ const MAX_WRITE_ATTEMPTS: usize = 5;
 pub struct Placements {
     client: Client,
     clock: Arc<dyn Clock>,
-    clusters: ObjectCache<ManagedCluster>,
-    sets: ObjectCache<ManagedClusterSet>,
-    bindings: ObjectCache<ManagedClusterSetBinding>,
-    decisions: ObjectCache<PlacementDecision>,
+}
+
+/// The cached objects that decisions depend on.
+#[derive(Default)]
+pub struct PlacementCaches {
+    clusters: Objects<ManagedCluster>,
+    sets: Objects<ManagedClusterSet>,
+    bindings: Objects<ManagedClusterSetBinding>,
+    decisions: Objects<PlacementDecision>,
 }
 
 /// An error while reconciling a Placement.
@@ -56,9 +59,6 @@ pub enum PlacementError {
         /// The cause.
         source: Box<kube::Error>,
     },
-    /// A watch that the decision depends on has ended.
-    #[error("{0}")]
-    NotWatched(String),
     /// Every attempt to write ended with a conflict.
     #[error("the placement was changed by others during every attempt to write it")]
     TooManyConflicts,
@@ -71,53 +71,74 @@ impl ReconcileError for PlacementError {
     fn label(&self) -> &'static str {
         match self {
             Self::Api { .. } => "api",
-            Self::NotWatched(_) => "unwatched",
             Self::TooManyConflicts => "unsettled",
             Self::Status(_) => "status",
         }
     }
 }
 
-impl From<NotWatched> for PlacementError {
-    fn from(error: NotWatched) -> Self {
-        Self::NotWatched(error.to_string())
-    }
-}
-
 impl Reconciler for Placements {
     type Object = Placement;
+    type Related = PlacementCaches;
     type Error = PlacementError;
     const NAME: &'static str = NAME;
 
-    fn watch(&self, controller: Controller<Placement>) -> Controller<Placement> {
-        let placements = controller.store();
-        let clusters = relevant_changes(self.clusters.watch(), hash_relevant_fields);
-        let sets = relevant_changes(self.sets.watch(), |set, hasher| {
-            // The selector does not implement Hash.
-            format!("{:?}", set.spec.cluster_selector).hash(hasher);
-        });
-        let bindings =
-            affected_placements(self.bindings.watch(), placements.clone(), |binding, placements| {
-                let here = |placement: &Placement| placement.metadata.namespace == binding.metadata.namespace;
-                placements
-                    .state_filter(here)
-                    .iter()
-                    .map(|placement| ObjectRef::from_obj(placement.as_ref()))
-                    .collect()
+    fn watch(&self, watches: Watches<IndexOf<Self>>) -> Watches<IndexOf<Self>> {
+        let clusters = Watch::new(&self.client, Api::<ManagedCluster>::all)
+            .on_apply(|index: &mut IndexOf<Self>, cluster| {
+                let (cluster, before) = index.related.clusters.apply(cluster);
+                if before.as_deref().map(relevant_fields) != Some(relevant_fields(&cluster)) {
+                    index.enqueue_all_after(DEBOUNCE);
+                }
+            })
+            .on_delete(|index, deleted| {
+                index.related.clusters.delete(&deleted.name);
+                index.enqueue_all_after(DEBOUNCE);
             });
-        let decisions = affected_placements(self.decisions.watch(), placements, |decision, _| {
-            let named = decision.labels().get(PLACEMENT_LABEL);
-            let key = |name: &String| ObjectRef::new(name).within(&decision.namespace().unwrap_or_default());
-            named.map(key).into_iter().collect()
-        });
-        controller
-            .reconcile_all_on(debounce(stream::select(clusters, sets), DEBOUNCE))
-            .reconcile_on(bindings)
-            .reconcile_on(decisions)
+        let sets = Watch::new(&self.client, Api::<ManagedClusterSet>::all)
+            .on_apply(|index: &mut IndexOf<Self>, set| {
+                let (set, before) = index.related.sets.apply(set);
+                if before.is_none_or(|before| before.spec.cluster_selector != set.spec.cluster_selector) {
+                    index.enqueue_all_after(DEBOUNCE);
+                }
+            })
+            .on_delete(|index, deleted| {
+                index.related.sets.delete(&deleted.name);
+                index.enqueue_all_after(DEBOUNCE);
+            });
+        let enqueue_namespace = |index: &mut IndexOf<Self>, name: &ObjectName| {
+            index.enqueue_where(|placement| placement.metadata.namespace.as_deref() == Some(&name.namespace));
+        };
+        let bindings = Watch::new(&self.client, Api::<ManagedClusterSetBinding>::all)
+            .on_apply(move |index: &mut IndexOf<Self>, binding| {
+                let (binding, _) = index.related.bindings.apply(binding);
+                enqueue_namespace(index, &ObjectName::of(binding.as_ref()));
+            })
+            .on_delete(move |index, deleted| {
+                index.related.bindings.delete(&deleted.name);
+                enqueue_namespace(index, &deleted.name);
+            });
+        let decisions = Watch::new(&self.client, Api::<PlacementDecision>::all)
+            .on_apply(|index: &mut IndexOf<Self>, decision| {
+                let (decision, before) = index.related.decisions.apply(decision);
+                for decision in before.into_iter().chain([decision]) {
+                    index.enqueue(placement_of(&decision));
+                }
+            })
+            .on_delete(|index, deleted| {
+                if let Some(decision) = index.related.decisions.delete(&deleted.name) {
+                    index.enqueue(placement_of(&decision));
+                }
+            });
+        watches.with(clusters).with(sets).with(bindings).with(decisions)
     }
 
-    async fn reconcile(&self, placement: Arc<Placement>) -> Result<Next, PlacementError> {
-        let inputs = self.inputs().await?;
+    async fn reconcile(
+        &self,
+        placement: Arc<Placement>,
+        index: &Mutex<IndexOf<Self>>,
+    ) -> Result<Next, PlacementError> {
+        let inputs = PlacementInputs::of(index);
         let own = inputs.decisions.iter().filter(|decision| is_of(decision, &placement)).cloned().collect();
         let state = PlacementState { placement, own };
         // Decide from the caches first; read from the API server only if something must be written.
@@ -127,7 +148,7 @@ impl Reconciler for Placements {
         let (namespace, name) = (state.placement.namespace().unwrap_or_default(), state.placement.name_any());
         for _ in 0..MAX_WRITE_ATTEMPTS {
             let Some(state) = self.read(&namespace, &name).await? else { return Ok(Next::OnChange) };
-            let (written, next) = match self.decide_action(&state, &self.inputs().await?) {
+            let (written, next) = match self.decide_action(&state, &PlacementInputs::of(index)) {
                 PlacementAction::Nothing(next) => (WriteResult::Done, next),
                 PlacementAction::Write(changes) => {
                     (self.write_changes(&state, &changes).await?, changes.next)
@@ -144,12 +165,24 @@ impl Reconciler for Placements {
     }
 }
 
-/// The cached objects that a decision depends on.
+/// The cached objects at the time of a decision.
 struct PlacementInputs {
     clusters: Vec<Arc<ManagedCluster>>,
     sets: Vec<Arc<ManagedClusterSet>>,
     bindings: Vec<Arc<ManagedClusterSetBinding>>,
     decisions: Vec<Arc<PlacementDecision>>,
+}
+
+impl PlacementInputs {
+    fn of(index: &Mutex<IndexOf<Placements>>) -> Self {
+        let PlacementCaches { clusters, sets, bindings, decisions } = &index.lock().related;
+        Self {
+            clusters: clusters.all(),
+            sets: sets.all(),
+            bindings: bindings.all(),
+            decisions: decisions.all(),
+        }
+    }
 }
 
 /// A placement with its decisions.
@@ -199,24 +232,7 @@ enum WriteResult {
 impl Placements {
     /// Creates the reconciler for the hub of a context.
     pub fn new(context: &Context) -> Self {
-        let client = &context.client;
-        Self {
-            client: client.clone(),
-            clock: context.clock.clone(),
-            clusters: ObjectCache::new(client),
-            sets: ObjectCache::new(client),
-            bindings: ObjectCache::new(client),
-            decisions: ObjectCache::new(client),
-        }
-    }
-
-    async fn inputs(&self) -> Result<PlacementInputs, PlacementError> {
-        Ok(PlacementInputs {
-            clusters: self.clusters.all().await?,
-            sets: self.sets.all().await?,
-            bindings: self.bindings.all().await?,
-            decisions: self.decisions.all().await?,
-        })
+        Self { client: context.client.clone(), clock: context.clock.clone() }
     }
 
     /// Decides what to do for a placement, without requests.
@@ -468,36 +484,56 @@ fn failed(doing: impl FnOnce() -> String) -> impl FnOnce(kube::Error) -> Placeme
     move |source| PlacementError::Api { doing: doing(), source: Box::new(source) }
 }
 
-/// Hashes the fields of a cluster that a selection depends on. Its reachability counts only through taints.
-fn hash_relevant_fields(cluster: &ManagedCluster, hasher: &mut DefaultHasher) {
-    cluster.metadata.labels.hash(hasher);
-    for taint in &cluster.spec.taints {
-        (&taint.key, &taint.value, format!("{:?}", taint.effect)).hash(hasher);
-        taint.time_added.as_ref().map(|time| time.0).hash(hasher);
-    }
-    let Some(status) = &cluster.status else { return };
-    for claim in &status.cluster_claims {
-        (&claim.name, &claim.value).hash(hasher);
-    }
-    for resource in ["cpu", "memory"] {
-        status.allocatable.get(resource).map(|quantity| &quantity.0).hash(hasher);
-    }
+/// The fields of a cluster that a selection depends on. Its reachability counts only through taints.
+fn relevant_fields(cluster: &ManagedCluster) -> impl PartialEq {
+    let ManagedCluster { metadata, spec, status } = cluster;
+    let status = status.as_ref().map(|status| {
+        (&status.cluster_claims, ["cpu", "memory"].map(|resource| status.allocatable.get(resource)))
+    });
+    (&metadata.uid, metadata.deletion_timestamp.is_some(), &metadata.labels, &spec.taints, status)
 }
 
-/// The placements that the events of a watch affect; all of them after a new list, because events may have been missed.
-fn affected_placements<K: CachedResource>(
-    events: impl Stream<Item = Event<K>> + Send + 'static,
-    placements: Store<Placement>,
-    affected_by: fn(&K, &Store<Placement>) -> Vec<ObjectRef<Placement>>,
-) -> impl Stream<Item = ObjectRef<Placement>> + Send + 'static {
-    events.flat_map(move |event| {
-        let affected_placements = match event {
-            Event::Init | Event::InitApply(_) => Vec::new(),
-            Event::InitDone => {
-                placements.state().iter().map(|known| ObjectRef::from_obj(known.as_ref())).collect()
-            }
-            Event::Apply(object) | Event::Delete(object) => affected_by(&object, &placements),
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    type Change = fn(&mut Value);
+
+    #[test]
+    fn cluster_change_is_relevant_if_a_selection_depends_on_the_field() {
+        let cluster = |change: Change| -> ManagedCluster {
+            let mut cluster = json!({
+                "metadata": {"name": "c", "uid": "1", "labels": {"a": "b"}, "annotations": {}},
+                "spec": {"taints": [{"key": "t", "effect": "NoSelect", "timeAdded": "2024-05-01T10:00:00Z"}]},
+                "status": {"clusterClaims": [{"name": "n", "value": "v"}], "conditions": [],
+                    "allocatable": {"cpu": "4", "pods": "9"}, "capacity": {"cpu": "4"}},
+            });
+            change(&mut cluster);
+            serde_json::from_value(cluster).unwrap()
         };
-        stream::iter(affected_placements)
-    })
+        let rows: [(&str, Change, bool); 11] = [
+            ("none", |_| {}, false),
+            ("annotation", |c| c["metadata"]["annotations"]["a"] = json!("b"), false),
+            ("lease duration", |c| c["spec"]["leaseDurationSeconds"] = json!(5), false),
+            ("capacity", |c| c["status"]["capacity"]["cpu"] = json!("8"), false),
+            ("allocatable pods", |c| c["status"]["allocatable"]["pods"] = json!("8"), false),
+            ("allocatable cpu", |c| c["status"]["allocatable"]["cpu"] = json!("8"), true),
+            ("claim", |c| c["status"]["clusterClaims"][0]["value"] = json!("w"), true),
+            ("label", |c| c["metadata"]["labels"]["a"] = json!("c"), true),
+            (
+                "time of a taint",
+                |c| c["spec"]["taints"][0]["timeAdded"] = json!("2024-05-01T10:00:01Z"),
+                true,
+            ),
+            ("uid", |c| c["metadata"]["uid"] = json!("2"), true),
+            ("deletion", |c| c["metadata"]["deletionTimestamp"] = json!("2024-05-01T10:00:00Z"), true),
+        ];
+        let before = cluster(|_| {});
+        for (field, change, is_relevant) in rows {
+            let after = cluster(change);
+            assert_eq!(relevant_fields(&before) != relevant_fields(&after), is_relevant, "{field}");
+        }
+    }
 }

@@ -6,6 +6,6 @@ mod plan;
 mod strategy;
 mod wait_reason;
 
-pub use plan::{Counts, Member, Plan, State, Turn, Waiting, plan};
+pub use plan::{Counts, Member, Plan, State, Turn, Waiting, hold_all, plan};
 pub use strategy::{Pace, Share, Strategy};
 pub use wait_reason::WaitReason;

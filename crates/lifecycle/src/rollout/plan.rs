@@ -3,9 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::iter::Sum;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use bellwether_clock::{later, whole_seconds};
+use bellwether_conditions::gate::{Check, Gate};
+use jiff::Timestamp;
+use serde::Serialize;
 
 use super::strategy::{Pace, Share, Strategy};
 use super::wait_reason::{WaitReason, name_some};
@@ -71,6 +75,8 @@ pub enum State {
 pub struct Plan {
     /// The clusters that have not started.
     turns: HashMap<String, Step>,
+    /// All clusters, by name; one that exceeds its deadline has timed out.
+    pub members: Vec<Member>,
     /// What clusters wait for.
     pub waiting: Vec<Waiting>,
     /// The number of clusters in each state.
@@ -98,14 +104,17 @@ pub struct Waiting {
     pub clusters: Vec<String>,
 }
 
-/// The number of clusters in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The number of clusters in each state, as `bellwether addon rollout -o json` shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "named like the states")]
 pub struct Counts {
+    #[serde(rename = "total")]
     pub selected: usize,
-    pub waiting: usize,
-    pub changing: usize,
     pub done: usize,
+    #[serde(rename = "inProgress")]
+    pub changing: usize,
+    pub waiting: usize,
     pub failed: usize,
     pub timed_out: usize,
     pub overridden: usize,
@@ -132,38 +141,52 @@ impl Plan {
             Step::Waits(index) => Some(Turn::Waits(self.waiting.get(*index)?.reason.clone())),
         }
     }
+
+    /// How many clusters may start and have not started.
+    pub fn may_start(&self) -> usize {
+        let has_not_started = |member: &&Member| member.state.has_not_started();
+        let may_start = |member: &&Member| self.turns.get(&member.cluster) == Some(&Step::Starts);
+        self.members.iter().filter(has_not_started).filter(may_start).count()
+    }
 }
 
 /// Plans a rollout. `per_group` is how many clusters a decision group of the placement has at most.
 pub fn plan(
     strategy: &Result<Strategy, String>,
-    members: &[Member],
+    members: Vec<Member>,
     per_group: Share,
     now: Timestamp,
 ) -> Plan {
     let deadline = strategy.as_ref().ok().and_then(|strategy| strategy.deadline);
-    let mut members: Vec<Member> = members.iter().map(|member| overdue(member, deadline, now)).collect();
+    plan_members(members, deadline, now, |planning, members| match strategy {
+        Err(why) => planning.hold(members, &Blocked::by(WaitReason::InvalidStrategy(why.clone()))),
+        Ok(strategy) => planning.plan_strategy(strategy, members, per_group),
+    })
+}
+
+/// Starts no cluster.
+pub fn hold_all(reason: WaitReason, members: Vec<Member>, now: Timestamp) -> Plan {
+    plan_members(members, None, now, |planning, members| planning.hold(members, &Blocked::by(reason)))
+}
+
+fn plan_members(
+    members: Vec<Member>,
+    deadline: Option<Duration>,
+    now: Timestamp,
+    decide: impl FnOnce(&mut Planning, &[&Member]),
+) -> Plan {
+    let mut members: Vec<Member> = members.into_iter().map(|member| overdue(member, deadline, now)).collect();
     members.sort_by(|one, other| one.cluster.cmp(&other.cluster));
-    let members: Vec<&Member> = members.iter().collect();
-    let mut planning = Planning { plan: Plan { counts: counts(&members), ..Plan::default() }, now };
-    match strategy {
-        Err(why) => {
-            planning.hold(&members, &Blocked::by(WaitReason::InvalidStrategy(why.clone())));
-        }
-        Ok(strategy) if strategy.paused => {
-            planning.hold(&members, &Blocked::by(WaitReason::Paused));
-            planning.changes_with_time(strategy, &members);
-        }
-        Ok(strategy) => planning.plan_strategy(strategy, &members, per_group),
-    }
-    planning.plan
+    let mut planning = Planning { plan: Plan::default(), now, checks: Vec::new(), blocked: None };
+    decide(&mut planning, &members.iter().collect::<Vec<_>>());
+    Plan { counts: members.iter().collect(), members, ..planning.plan }
 }
 
 /// A cluster that exceeds its deadline has failed, whether its status says so already or not: two that started together
 /// also fail together.
-fn overdue(member: &Member, deadline: Option<Duration>, now: Timestamp) -> Member {
+fn overdue(member: Member, deadline: Option<Duration>, now: Timestamp) -> Member {
     let is_overdue = end_of_time(&member.state, deadline, now).is_some_and(|end| end <= now);
-    if is_overdue { Member { state: State::TimedOut, ..member.clone() } } else { member.clone() }
+    if is_overdue { Member { state: State::TimedOut, ..member } } else { member }
 }
 
 /// When a cluster exceeds its deadline; `None` if it is not changing or has no deadline.
@@ -180,10 +203,18 @@ fn end_of_time(state: &State, deadline: Option<Duration>, now: Timestamp) -> Opt
     }
 }
 
+/// A rollout passes one gate after the other: what comes later starts only if the checks of all that comes earlier hold.
 struct Planning {
     plan: Plan,
     now: Timestamp,
+    /// The checks since the last gate that was open.
+    checks: Vec<StartCheck>,
+    /// The concern of the first gate that was closed.
+    blocked: Option<Blocked>,
 }
+
+/// A check before more clusters start; nobody can accept its concern.
+type StartCheck = Check<&'static str, Blocked>;
 
 /// Why no other cluster may start, and which clusters that depends on at the moment.
 #[derive(Clone)]
@@ -205,32 +236,23 @@ impl Blocked {
 impl Planning {
     fn plan_strategy(&mut self, strategy: &Strategy, members: &[&Member], per_group: Share) {
         self.changes_with_time(strategy, members);
-        let (mandatory, rest) = mandatory_groups(strategy, members);
-        let mut blocked: Option<Blocked> = None;
-        for (name, group) in &mandatory {
-            blocked = match blocked {
-                None if group.is_empty() => Some(Blocked::by(WaitReason::EmptyMandatoryGroup(name.clone()))),
-                // What was tried nowhere is not proven: a user who overrides what failed must not start all others.
-                None if group.iter().all(|member| member.state == State::Overridden) => {
-                    Some(Blocked::by(WaitReason::OverriddenMandatoryGroup(name.clone())))
-                }
-                // In a mandatory group no failure is tolerated.
-                None => self.plan_group(strategy, name, group, Share::Count(0)),
-                Some(blocked) => Some(self.hold(group, &blocked)),
-            };
+        if strategy.paused {
+            return self.hold(members, &Blocked::by(WaitReason::Paused));
         }
-        match (strategy.pace, blocked) {
-            (Pace::PerGroup, mut blocked) => {
+        let (mandatory, rest) = mandatory_groups(strategy, members);
+        for (name, group) in &mandatory {
+            self.require("mandatory group", unproven_group(name, group));
+            // In a mandatory group no failure is tolerated.
+            self.plan_group(strategy, name, group, Share::Count(0));
+        }
+        match strategy.pace {
+            Pace::All => self.start(&rest),
+            Pace::PerGroup => {
                 for (name, group) in groups(&rest) {
-                    blocked = match blocked {
-                        None => self.plan_group(strategy, &name, &group, strategy.tolerated),
-                        Some(blocked) => Some(self.hold(&group, &blocked)),
-                    };
+                    self.plan_group(strategy, &name, &group, strategy.tolerated);
                 }
             }
-            (_, Some(blocked)) => _ = self.hold(&rest, &blocked),
-            (Pace::All, None) => self.admit(&rest),
-            (Pace::Progressive(concurrency), None) => {
+            Pace::Progressive(concurrency) => {
                 let total = members.len();
                 let limit = concurrency.unwrap_or(per_group).of(total).max(1);
                 self.plan_by_name(strategy, &rest, limit, total);
@@ -238,30 +260,47 @@ impl Planning {
         }
     }
 
-    /// Admits all clusters of a group together. The next group waits until they are all done.
-    fn plan_group(
-        &mut self,
-        strategy: &Strategy,
-        name: &str,
-        group: &[&Member],
-        tolerated: Share,
-    ) -> Option<Blocked> {
-        let (failed, tolerated) = (failures(group), tolerated.of(group.len()));
-        if failed.len() > tolerated {
-            return Some(self.hold(group, &Blocked::by(WaitReason::Stopped { failed, tolerated })));
+    /// Adds a check to the next gate.
+    fn require(&mut self, id: &'static str, concern: Option<Blocked>) {
+        if self.blocked.is_none() {
+            self.checks.push(Check::must_hold(id, concern.into()));
         }
-        self.admit(group);
-        let open: Vec<String> = group.iter().filter_map(|member| self.blocker(strategy, member)).collect();
-        let reason = WaitReason::EarlierGroup(name.to_owned());
-        (!open.is_empty()).then(|| Blocked::by_clusters(reason, &open))
     }
 
-    /// Admits clusters by name, as many at a time as the limit says.
+    /// The concern that closes the gate; `None` if it is open.
+    fn gate(&mut self) -> Option<Blocked> {
+        if self.blocked.is_none() {
+            self.blocked = Gate::of_required(&self.checks).first_unmet().cloned();
+            self.checks.clear();
+        }
+        self.blocked.clone()
+    }
+
+    /// Lets clusters start if the gate is open.
+    fn start(&mut self, members: &[&Member]) {
+        match self.gate() {
+            None => self.admit(members),
+            Some(blocked) => self.hold(members, &blocked),
+        }
+    }
+
+    /// Starts all clusters of a group together. The next group waits until they are all done.
+    fn plan_group(&mut self, strategy: &Strategy, name: &str, group: &[&Member], tolerated: Share) {
+        self.require("failures", too_many_failures(group, tolerated.of(group.len())));
+        self.start(group);
+        if self.blocked.is_none() {
+            let open: Vec<String> =
+                group.iter().filter_map(|member| self.blocker(strategy, member)).collect();
+            let reason = WaitReason::EarlierGroup(name.to_owned());
+            self.require("earlier group", (!open.is_empty()).then(|| Blocked::by_clusters(reason, &open)));
+        }
+    }
+
+    /// Starts clusters by name, as many at a time as the limit says.
     fn plan_by_name(&mut self, strategy: &Strategy, members: &[&Member], limit: usize, total: usize) {
-        let (failed, tolerated) = (failures(members), strategy.tolerated.of(total));
-        if failed.len() > tolerated {
-            self.hold(members, &Blocked::by(WaitReason::Stopped { failed, tolerated }));
-            return;
+        self.require("failures", too_many_failures(members, strategy.tolerated.of(total)));
+        if let Some(blocked) = self.gate() {
+            return self.hold(members, &blocked);
         }
         let started = members.iter().filter(|member| !member.state.has_not_started());
         let open: Vec<String> = started.filter_map(|member| self.blocker(strategy, member)).collect();
@@ -287,7 +326,7 @@ impl Planning {
             State::Unproven { missing, .. } => Some(format!("{name} ({missing})")),
             State::Done(since) => {
                 let end = end_of_soak(*since, strategy)?;
-                (end > self.now).then(|| format!("{name} (soaks until {})", seconds(end)))
+                (end > self.now).then(|| format!("{name} (soaks until {})", whole_seconds(end)))
             }
             State::Failed | State::TimedOut | State::Overridden => None,
         }
@@ -300,7 +339,7 @@ impl Planning {
     }
 
     /// Lets clusters wait.
-    fn hold(&mut self, members: &[&Member], blocked: &Blocked) -> Blocked {
+    fn hold(&mut self, members: &[&Member], blocked: &Blocked) {
         let waiting = members.iter().filter(|member| member.state.has_to_start());
         let clusters: Vec<String> = waiting.map(|member| member.cluster.clone()).collect();
         if !clusters.is_empty() {
@@ -309,7 +348,6 @@ impl Planning {
             let Blocked { reason, blockers } = blocked.clone();
             self.plan.waiting.push(Waiting { reason, blockers, clusters });
         }
-        blocked.clone()
     }
 
     /// Sets when the first soak or the first deadline ends.
@@ -356,19 +394,20 @@ fn end_of_soak(since: Timestamp, strategy: &Strategy) -> Option<Timestamp> {
     Some(later(since, strategy.soak))
 }
 
-fn later(since: Timestamp, by: Duration) -> Timestamp {
-    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-    since.saturating_add(by).unwrap_or(Timestamp::MAX)
+/// Why a mandatory group proves nothing, if it does not.
+fn unproven_group(name: &str, group: &[&Member]) -> Option<Blocked> {
+    if group.is_empty() {
+        return Some(Blocked::by(WaitReason::EmptyMandatoryGroup(name.to_owned())));
+    }
+    // A version that was tried nowhere is not proven: a user who overrides what failed must not start all others.
+    let is_overridden = group.iter().all(|member| member.state == State::Overridden);
+    is_overridden.then(|| Blocked::by(WaitReason::OverriddenMandatoryGroup(name.to_owned())))
 }
 
-/// To the second, as conditions have it.
-fn seconds(instant: Timestamp) -> String {
-    Timestamp::from_second(instant.as_second()).unwrap_or(instant).to_string()
-}
-
-fn failures(stage: &[&Member]) -> Vec<String> {
-    let failed = stage.iter().filter(|member| matches!(member.state, State::Failed | State::TimedOut));
-    failed.map(|member| member.cluster.clone()).collect()
+fn too_many_failures(members: &[&Member], tolerated: usize) -> Option<Blocked> {
+    let failed = members.iter().filter(|member| matches!(member.state, State::Failed | State::TimedOut));
+    let failed: Vec<String> = failed.map(|member| member.cluster.clone()).collect();
+    (failed.len() > tolerated).then(|| Blocked::by(WaitReason::Stopped { failed, tolerated }))
 }
 
 /// The clusters by decision group, in the order of the groups.
@@ -396,19 +435,36 @@ impl fmt::Display for Waiting {
     }
 }
 
-fn counts(members: &[&Member]) -> Counts {
-    let mut counts = Counts { selected: members.len(), ..Counts::default() };
-    for member in members {
-        match member.state {
-            State::Absent | State::Waiting => counts.waiting += 1,
-            State::Diverted | State::Changing(_) | State::Unproven { .. } => counts.changing += 1,
-            State::Done(_) => counts.done += 1,
-            State::Failed => counts.failed += 1,
-            State::TimedOut => counts.timed_out += 1,
-            State::Overridden => counts.overridden += 1,
+impl<'m> FromIterator<&'m Member> for Counts {
+    fn from_iter<M: IntoIterator<Item = &'m Member>>(members: M) -> Self {
+        let mut counts = Self::default();
+        for member in members {
+            counts.selected += 1;
+            match member.state {
+                State::Absent | State::Waiting => counts.waiting += 1,
+                State::Diverted | State::Changing(_) | State::Unproven { .. } => counts.changing += 1,
+                State::Done(_) => counts.done += 1,
+                State::Failed => counts.failed += 1,
+                State::TimedOut => counts.timed_out += 1,
+                State::Overridden => counts.overridden += 1,
+            }
         }
+        counts
     }
-    counts
+}
+
+impl Sum for Counts {
+    fn sum<C: Iterator<Item = Self>>(all: C) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            selected: sum.selected + one.selected,
+            waiting: sum.waiting + one.waiting,
+            changing: sum.changing + one.changing,
+            done: sum.done + one.done,
+            failed: sum.failed + one.failed,
+            timed_out: sum.timed_out + one.timed_out,
+            overridden: sum.overridden + one.overridden,
+        })
+    }
 }
 
 #[cfg(test)]

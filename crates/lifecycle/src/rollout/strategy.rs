@@ -1,6 +1,7 @@
 //! Parses and validates the rollout strategy of a placement; an invalid strategy is an error message.
 //! Which clusters may start is left to `plan`.
 
+use std::fmt;
 use std::time::Duration;
 
 use bellwether_api::addon::{
@@ -69,6 +70,35 @@ impl Share {
             Self::Count(count) => count,
             Self::Percent(percent) => total.saturating_mul(percent).div_ceil(100),
         }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(formatter),
+            Self::Percent(percent) => write!(formatter, "{percent}%"),
+        }
+    }
+}
+
+/// The pace of the rollout, and the decision groups that come first.
+impl fmt::Display for Strategy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pace {
+            Pace::All => formatter.write_str("all at once")?,
+            Pace::Progressive(Some(limit)) => write!(formatter, "{limit} at a time")?,
+            Pace::Progressive(None) => formatter.write_str("as many at a time as a decision group has")?,
+            Pace::PerGroup => formatter.write_str("group by group")?,
+        }
+        for (index, group) in self.mandatory.iter().enumerate() {
+            formatter.write_str(if index == 0 { ", beginning with " } else { ", " })?;
+            match (group.group_name.as_str(), group.group_index) {
+                ("", Some(index)) => write!(formatter, "group {index}")?,
+                (name, _) => formatter.write_str(name)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -233,6 +263,22 @@ mod tests {
         ];
         for (rollout, message) in rows {
             assert_eq!(read(rollout), Err(message.to_owned()));
+        }
+    }
+
+    #[test]
+    fn strategy_is_described_in_short() {
+        let rows = [
+            (json!({"type": "All"}), "all at once"),
+            (json!({"type": "Progressive", "progressive": {"maxConcurrency": "25%"}}), "25% at a time"),
+            (json!({"type": "Progressive"}), "as many at a time as a decision group has"),
+            (
+                json!({"type": "ProgressivePerGroup", "progressivePerGroup": {"mandatoryDecisionGroups": [{"groupName": "canary"}, {"groupIndex": 2}]}}),
+                "group by group, beginning with canary, group 2",
+            ),
+        ];
+        for (rollout, expected) in rows {
+            assert_eq!(read(rollout).unwrap().to_string(), expected);
         }
     }
 

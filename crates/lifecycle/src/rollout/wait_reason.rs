@@ -7,6 +7,8 @@ use std::fmt;
 pub enum WaitReason {
     /// The strategy of the placement cannot be read, for this reason.
     InvalidStrategy(String),
+    /// The clusters of the placement and their decision groups are not known, for this reason.
+    PlacementUnsettled(String),
     /// The rollout is paused.
     Paused,
     /// Too many clusters failed.
@@ -33,6 +35,7 @@ impl WaitReason {
     pub fn code(&self) -> &'static str {
         match self {
             Self::InvalidStrategy(_) => "InvalidStrategy",
+            Self::PlacementUnsettled(_) => "PlacementUnsettled",
             Self::Paused => "Paused",
             Self::Stopped { .. } => "Stopped",
             Self::EmptyMandatoryGroup(_) => "EmptyMandatoryGroup",
@@ -49,6 +52,7 @@ impl fmt::Display for WaitReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InvalidStrategy(why) => write!(formatter, "the rolloutStrategy is invalid: {why}"),
+            Self::PlacementUnsettled(why) => write!(formatter, "the selected clusters are unknown: {why}"),
             Self::Paused => formatter.write_str("the rollout is paused"),
             Self::Stopped { failed, tolerated } => write!(
                 formatter,

@@ -1,8 +1,9 @@
-//! All parts together: a hub with its clusters, placements, add-ons and their versions, and clusters whose real agents
-//! bring what the hub asks for. On our server in process, where time is paused, and on real Kubernetes.
+//! Tests of all parts together: the controllers of a hub, and clusters with real agents that apply
+//! ManifestWorks. They run in process on the embedded API server with time paused, and on real Kubernetes.
 //!
-//! Where each of the thirty acceptance tests of `spec/lifecycle.md` §6 is. What has no suite is here; `lifecycle` and
-//! `placement` are beside this one, `work` is the agent's.
+//! The table lists where each of the thirty acceptance tests of `spec/lifecycle.md` §6 is. Tests without a
+//! prefix are in this suite; `lifecycle` and `placement` are suites of this crate, and `work` is a suite of
+//! the agent's crate.
 //!
 //! | number | test |
 //! |---|---|
@@ -24,9 +25,9 @@
 //! | 18 | lifecycle: `two_clusters_change_at_a_time_in_name_order`; `concurrency_limit_is_never_exceeded` |
 //! | 19 | `timed_out_clusters_count_as_failures_and_stop_rollout` |
 //! | 20 | `next_group_waits_for_soak_time_of_previous` |
-//! | 21 | `mandatory_group_goes_first_and_its_failure_stops_rollout` |
+//! | 21 | `mandatory_group_changes_first_and_its_failure_stops_rollout` |
 //! | 22 | `clusters_change_one_by_one_without_early_works` |
-//! | 23 | `addon_deletion_waits_for_objects_and_absent_agent`; lifecycle: `addon_is_deleted_after_its_works` |
+//! | 23 | `addon_deletion_waits_for_objects_and_absent_agent`; lifecycle: `addon_is_deleted_after_its_manifest_works` |
 //! | 24 | `deleting_cluster_management_addon_deletes_everything`; lifecycle: `deleting_cluster_management_addon_deletes_all_addons` |
 //! | 25 | work: `object_is_applied_and_recorded`, `changed_manifests_are_applied_and_removed_objects_deleted`, `deleted_work_waits_for_finalizers_of_its_objects` |
 //! | 26 | work: `crd_and_custom_resource_can_be_in_the_same_work`, `workload_with_service_account_and_rbac_is_applied` |
@@ -42,68 +43,69 @@
     reason = "a test that cannot go on ends with a panic"
 )]
 
-mod counted;
-mod deaths;
+mod crashes;
 mod failures;
 mod fleet;
-mod following;
-mod leaving;
+mod install;
 mod rollouts;
+mod uninstall;
+mod writes;
 
 use bellwether_testkit::embedded;
-use fleet::{Controllers, Theatre};
+use fleet::{Controllers, Environment};
 
-/// A fresh hub and six fresh clusters of our own.
-async fn embedded() -> Theatre {
+/// A new hub and six new spokes on one embedded API server.
+async fn embedded() -> Environment {
     let names = ["s1", "s2", "s3", "s4", "s5", "s6"];
     let server = embedded::builder().clusters(names).start().await.expect("the server starts");
-    let spokes = names.map(|name| embedded::of(&server, name));
-    let hub = embedded::of(&server, bellwether_apiserver::HUB);
-    Theatre::prepare(hub, spokes.into(), Controllers::Own).await
+    let spokes = names.map(|name| embedded::logical_cluster(&server, name));
+    let hub = embedded::logical_cluster(&server, bellwether_apiserver::HUB);
+    Environment::prepare(hub, spokes.into(), Controllers::PerFleet).await
 }
 
-/// Two clusters of real Kubernetes: a hub, whose controllers look after all lanes, and one that all agents share.
+/// Two kube-apiservers: the hub, whose controllers serve all lanes, and one that stands for all spokes.
 #[cfg(feature = "real-kubernetes")]
-async fn real(lane: usize) -> Theatre {
+async fn real(lane: usize) -> Environment {
     use bellwether_testkit::real;
     let (hub, spoke) = (real::cluster("hub").await, real::cluster("spoke").await);
-    let theatre = Theatre::prepare(hub, vec![spoke], Controllers::Shared).await;
+    let environment = Environment::prepare(hub, vec![spoke], Controllers::Shared).await;
     if lane == 0 {
-        let client = theatre.hub.client();
+        let client = environment.hub.client();
         let controllers =
             fleet::hub_controllers(bellwether_clock::SteadyClock::default(), |_| client.clone());
-        // Until the end of the process: others may still need them when this lane is through.
+        // The controllers run until the process ends, because other lanes may still need them when this one
+        // is done.
         std::mem::forget(controllers);
     }
-    theatre
+    environment
 }
 
-async fn itself(theatre: &Theatre) -> &Theatre {
-    theatre
+async fn borrow_environment(environment: &Environment) -> &Environment {
+    environment
 }
 
 bellwether_testkit::scenarios! {
-    ground: Theatre, embedded: embedded, real: real, lanes: 8, stage: itself;
+    environment: Environment, embedded: embedded, real: real, lanes: 8, fixture: borrow_environment;
 
-    following::manual_strategy_installs_and_deletes_nothing,
-    following::addon_is_installed_on_selected_clusters,
+    install::manual_strategy_installs_and_deletes_nothing,
+    install::addon_is_installed_on_selected_clusters,
     rollouts::timed_out_clusters_count_as_failures_and_stop_rollout,
     failures::silent_cluster_does_not_block_others,
-    following::foreign_works_are_ignored,
-    following::overridden_version_is_kept_and_excluded_from_rollout,
-    following::later_placement_is_assigned_and_both_complete,
-    following::new_default_reaches_following_clusters_and_is_counted,
-    following::version_without_objects_succeeds_at_once,
+    install::foreign_works_are_ignored,
+    install::overridden_version_is_kept_and_excluded_from_rollout,
+    install::later_placement_is_assigned_and_both_complete,
+    install::new_default_reaches_following_clusters_and_is_counted,
+    install::version_without_objects_succeeds_at_once,
     rollouts::next_group_waits_for_soak_time_of_previous,
-    rollouts::mandatory_group_goes_first_and_its_failure_stops_rollout,
+    rollouts::mandatory_group_changes_first_and_its_failure_stops_rollout,
     rollouts::clusters_change_one_by_one_without_early_works,
     rollouts::workload_criteria_wait_for_updated_replicas,
     rollouts::healthy_criteria_wait_for_heartbeat_after_change,
-    counted::concurrency_limit_is_never_exceeded,
+    writes::concurrency_limit_is_never_exceeded,
     failures::rendering_error_names_object_and_cause,
     failures::rejected_manifest_is_named_with_cluster_message,
     failures::ten_megabyte_version_is_rejected_and_reported,
-    leaving::addon_deletion_waits_for_objects_and_absent_agent,
-    leaving::deleting_cluster_management_addon_deletes_everything,
-    leaving::deleted_cluster_is_cleared_and_not_reinstalled,
+    uninstall::addon_deletion_waits_for_objects_and_absent_agent,
+    uninstall::deleting_cluster_management_addon_deletes_everything,
+    uninstall::deleted_cluster_is_cleared_and_not_reinstalled,
 }

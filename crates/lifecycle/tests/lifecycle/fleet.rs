@@ -1,4 +1,5 @@
-//! A hub with clusters, an add-on with versions, the controllers under test, and an agent that answers works as it is told.
+//! The fixture: a hub with clusters, an add-on with versions, the controllers under test, and a test agent
+//! that reports the status of ManifestWorks for all clusters.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -25,27 +26,27 @@ const CLUSTERS: &str = "/apis/cluster.open-cluster-management.io/v1";
 const PLACEMENTS: &str = "/apis/cluster.open-cluster-management.io/v1beta1";
 const FINALIZER: &str = "cluster.open-cluster-management.io/manifest-work-cleanup";
 
-/// How the agent answers.
+/// How the test agent of a cluster handles ManifestWorks.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Manner {
-    /// All is well.
-    Well,
-    /// Nothing is said.
+pub(crate) enum AgentBehaviour {
+    /// It reports that all manifests are applied and available, and releases deleted ManifestWorks.
+    Healthy,
+    /// It writes nothing: no status, and no finalizer is added or removed.
     Silent,
-    /// The objects of this version are refused.
-    Refuses(&'static str),
-    /// It speaks of the generation before.
+    /// It reports that manifests of this version could not be applied, and is healthy for all other versions.
+    Rejects(&'static str),
+    /// It reports success with the previous generation as `observedGeneration`.
     Behind,
 }
 
 pub(crate) struct Fleet<'a> {
     pub(crate) hub: &'a Cluster,
     pub(crate) namespace: String,
-    pub(crate) addon: String,
+    pub(crate) addon_name: String,
     prefix: String,
     controllers: RefCell<JoinSet<()>>,
     agent: RefCell<JoinSet<()>>,
-    manners: Arc<Mutex<BTreeMap<String, Manner>>>,
+    behaviours: Arc<Mutex<BTreeMap<String, AgentBehaviour>>>,
     clock: SteadyClock,
 }
 
@@ -55,39 +56,39 @@ fn unique(prefix: &str) -> String {
 }
 
 impl<'a> Fleet<'a> {
-    /// Clusters `c1` to `c<n>`, all of them chosen by the placement `global`, an add-on with the versions, and all
-    /// controllers at work.
+    /// Creates the clusters `c1` to `c<n>`, which the placement `global` selects, creates the versions of the
+    /// add-on, and starts the controllers and the test agent.
     pub(crate) async fn new(hub: &'a Cluster, clusters: usize, versions: &[&str]) -> Self {
         let fleet = Self {
             hub,
             namespace: hub.namespace().await,
-            addon: unique("hello"),
+            addon_name: unique("hello"),
             prefix: unique("f"),
             controllers: RefCell::default(),
             agent: RefCell::default(),
-            manners: Arc::default(),
+            behaviours: Arc::default(),
             clock: SteadyClock::default(),
         };
         for number in 1..=clusters {
-            fleet.join(&format!("c{number}")).await;
+            fleet.create_cluster(&format!("c{number}")).await;
         }
         for version in versions {
-            fleet.publish(version).await;
+            fleet.create_version(version).await;
         }
         let all: Vec<String> = (1..=clusters).map(|number| format!("c{number}")).collect();
-        fleet.choose("global", &all.iter().map(String::as_str).collect::<Vec<_>>()).await;
-        fleet.start();
-        fleet.answer();
+        fleet.select_clusters("global", &all.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        fleet.start_controllers();
+        fleet.start_agent();
         fleet
     }
 
-    /// The whole name of a cluster.
-    pub(crate) fn cluster(&self, name: &str) -> String {
+    /// The name of the ManagedCluster, which is unique among the fleets on this hub.
+    pub(crate) fn cluster_name(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
     }
 
-    pub(crate) async fn join(&self, name: &str) {
-        let name = self.cluster(name);
+    pub(crate) async fn create_cluster(&self, name: &str) {
+        let name = self.cluster_name(name);
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.hub.post("/api/v1/namespaces", &namespace).await.expect(201);
         let cluster = json!({"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
@@ -95,13 +96,14 @@ impl<'a> Fleet<'a> {
         self.hub.post(format!("{CLUSTERS}/managedclusters"), &cluster).await.expect(201);
     }
 
-    /// What the agent of a cluster does from now on.
-    pub(crate) fn behaves(&self, cluster: &str, manner: Manner) {
-        self.manners.lock().insert(self.cluster(cluster), manner);
+    /// Sets how the agent of a cluster handles the events that follow.
+    pub(crate) fn set_agent_behaviour(&self, cluster: &str, behaviour: AgentBehaviour) {
+        self.behaviours.lock().insert(self.cluster_name(cluster), behaviour);
     }
 
-    /// Publishes a version with one ConfigMap.
-    pub(crate) async fn publish(&self, version: &str) {
+    /// Creates the AddOnTemplate of a version, with one ConfigMap. The ConfigMap uses the variable `LEVEL` if
+    /// the version contains `levelled`.
+    pub(crate) async fn create_version(&self, version: &str) {
         let data = json!({"version": version, "level": "{{LEVEL}}"});
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "hello", "namespace": "default"}, "data": data});
         let map = if version.starts_with("v") && !version.contains("levelled") {
@@ -109,38 +111,39 @@ impl<'a> Fleet<'a> {
         } else {
             map
         };
-        self.publish_with(version, json!([map])).await.expect(201);
+        self.create_version_with_manifests(version, json!([map])).await.expect(201);
     }
 
-    pub(crate) async fn publish_with(&self, version: &str, manifests: Value) -> Answer {
-        self.publish_as(version, json!({"workload": {"manifests": manifests}})).await
+    pub(crate) async fn create_version_with_manifests(&self, version: &str, manifests: Value) -> Answer {
+        self.create_version_with_spec(version, json!({"workload": {"manifests": manifests}})).await
     }
 
-    /// Publishes a version by the whole of its agentSpec.
-    pub(crate) async fn publish_as(&self, version: &str, spec: Value) -> Answer {
+    /// Creates the AddOnTemplate of a version with the given `agentSpec`.
+    pub(crate) async fn create_version_with_spec(&self, version: &str, spec: Value) -> Answer {
         let template = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "AddOnTemplate",
-            "metadata": {"name": format!("{}-{version}", self.addon)},
-            "spec": {"addonName": self.addon, "version": version, "agentSpec": spec}});
+            "metadata": {"name": format!("{}-{version}", self.addon_name)},
+            "spec": {"addonName": self.addon_name, "version": version, "agentSpec": spec}});
         self.hub.post(format!("{ADDONS}/addontemplates"), &template).await
     }
 
-    pub(crate) async fn withdraw(&self, version: &str) {
-        self.hub.delete(format!("{ADDONS}/addontemplates/{}-{version}", self.addon)).await.expect(200);
+    pub(crate) async fn delete_version(&self, version: &str) {
+        self.hub.delete(format!("{ADDONS}/addontemplates/{}-{version}", self.addon_name)).await.expect(200);
     }
 
-    /// Writes the decision of a placement, as a placement controller does.
-    pub(crate) async fn choose(&self, placement: &str, clusters: &[&str]) {
-        self.choose_in_groups(placement, &[("", clusters)]).await;
+    /// Writes the decision of a placement, as the placement controller does.
+    pub(crate) async fn select_clusters(&self, placement: &str, clusters: &[&str]) {
+        self.select_clusters_in_groups(placement, &[("", clusters)]).await;
     }
 
-    /// Writes the decision of a placement with its groups by their names, in order.
-    pub(crate) async fn choose_in_groups(&self, placement: &str, groups: &[(&str, &[&str])]) {
-        let all = self.placements();
+    /// Writes the decision of a placement, with one PlacementDecision for each named decision group, in this
+    /// order.
+    pub(crate) async fn select_clusters_in_groups(&self, placement: &str, groups: &[(&str, &[&str])]) {
+        let all = self.placement_namespace_path();
         let object = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "Placement",
             "metadata": {"name": placement}, "spec": {}});
-        let made = self.hub.post(format!("{all}/placements"), &object).await;
-        assert!(matches!(made.status, 201 | 409), "{}", made.text());
-        let mut told = Vec::new();
+        let created = self.hub.post(format!("{all}/placements"), &object).await;
+        assert!(matches!(created.status, 201 | 409), "{}", created.text());
+        let mut group_statuses = Vec::new();
         for (index, (group, clusters)) in groups.iter().enumerate() {
             let slice = format!("{placement}-decision-{}", index + 1);
             let labels = json!({
@@ -150,38 +153,41 @@ impl<'a> Fleet<'a> {
             });
             let decision = json!({"apiVersion": "cluster.open-cluster-management.io/v1beta1", "kind": "PlacementDecision",
                 "metadata": {"name": slice, "labels": labels}});
-            let made = self.hub.post(format!("{all}/placementdecisions"), &decision).await;
-            assert!(matches!(made.status, 201 | 409), "{}", made.text());
+            let created = self.hub.post(format!("{all}/placementdecisions"), &decision).await;
+            assert!(matches!(created.status, 201 | 409), "{}", created.text());
             let path = format!("{all}/placementdecisions/{slice}");
             self.hub.merge(&path, &json!({"metadata": {"labels": labels}})).await.expect(200);
             let decisions: Vec<Value> = clusters
                 .iter()
-                .map(|name| json!({"clusterName": self.cluster(name), "reason": ""}))
+                .map(|name| json!({"clusterName": self.cluster_name(name), "reason": ""}))
                 .collect();
             let status = json!({"status": {"decisions": decisions}});
             self.hub.merge(format!("{path}/status"), &status).await.expect(200);
-            told.push(json!({"decisionGroupIndex": index, "decisionGroupName": group, "decisions": [slice],
+            group_statuses
+                .push(json!({"decisionGroupIndex": index, "decisionGroupName": group, "decisions": [slice],
                 "clusterCount": clusters.len()}));
         }
-        // What is left of more groups than there are now.
-        let rest = format!("{all}/placementdecisions/{placement}-decision-{}", groups.len() + 1);
-        self.hub.delete(rest).await;
+        // An earlier decision may have had one more group.
+        let surplus = format!("{all}/placementdecisions/{placement}-decision-{}", groups.len() + 1);
+        self.hub.delete(surplus).await;
         let count: usize = groups.iter().map(|(_, clusters)| clusters.len()).sum();
         let status = json!({"status": {
             "numberOfSelectedClusters": count,
-            "decisionGroups": told,
+            "decisionGroups": group_statuses,
             "conditions": [{"type": "PlacementSatisfied", "status": "True", "reason": "AllDecisionsScheduled", "message": "", "lastTransitionTime": "2024-05-01T10:00:00Z"}],
         }});
         self.hub.merge(format!("{all}/placements/{placement}/status"), &status).await.expect(200);
     }
 
-    /// A cluster can be reached no more, as its lease says it, or again.
-    pub(crate) async fn reach(&self, cluster: &str, status: &str) {
+    /// Sets the status of the condition `ManagedClusterConditionAvailable`. `Unknown` also adds the taint
+    /// `unreachable`, and any other status removes all taints, as the cluster controller does when a Lease
+    /// expires or is renewed.
+    pub(crate) async fn set_cluster_available(&self, cluster: &str, status: &str) {
         let path = self.cluster_path(cluster);
-        let condition = json!({"type": "ManagedClusterConditionAvailable", "status": status, "reason": "AsTold",
+        let condition = json!({"type": "ManagedClusterConditionAvailable", "status": status, "reason": "SetByTest",
             "message": "", "lastTransitionTime": "2024-05-01T10:00:00Z"});
-        let said = json!({"status": {"conditions": [condition]}});
-        self.hub.merge(format!("{path}/status"), &said).await.expect(200);
+        let update = json!({"status": {"conditions": [condition]}});
+        self.hub.merge(format!("{path}/status"), &update).await.expect(200);
         let taint = json!({"key": "cluster.open-cluster-management.io/unreachable", "effect": "NoSelect",
             "timeAdded": "2024-05-01T10:00:00Z"});
         let taints = if status == "Unknown" { json!([taint]) } else { json!(null) };
@@ -189,71 +195,75 @@ impl<'a> Fleet<'a> {
     }
 
     pub(crate) fn cluster_path(&self, cluster: &str) -> String {
-        format!("{CLUSTERS}/managedclusters/{}", self.cluster(cluster))
+        format!("{CLUSTERS}/managedclusters/{}", self.cluster_name(cluster))
     }
 
-    pub(crate) fn placements(&self) -> String {
+    pub(crate) fn placement_namespace_path(&self) -> String {
         format!("{PLACEMENTS}/namespaces/{}", self.namespace)
     }
 
-    /// A placement in the strategy of the add-on.
-    pub(crate) fn placed(&self, placement: &str, version: &str) -> Value {
-        let mut placed = json!({"namespace": self.namespace, "name": placement});
+    /// One item of `installStrategy.placements`; without a version, the clusters follow the default version.
+    pub(crate) fn placement_strategy(&self, placement: &str, version: &str) -> Value {
+        let mut strategy = json!({"namespace": self.namespace, "name": placement});
         if !version.is_empty() {
-            placed["addonTemplate"] = json!({"installVersion": version});
+            strategy["addonTemplate"] = json!({"installVersion": version});
         }
-        placed
+        strategy
     }
 
-    /// Makes the add-on go to placements.
-    pub(crate) async fn place(&self, placements: Value) {
+    /// Sets the install strategy of the ClusterManagementAddOn, which is created if it does not exist.
+    pub(crate) async fn set_placements(&self, placements: Value) {
         let strategy = json!({"type": "Placements", "placements": placements});
         let object = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn",
-            "metadata": {"name": self.addon}, "spec": {"installStrategy": strategy}});
-        let made = self.hub.post(format!("{ADDONS}/clustermanagementaddons"), &object).await;
-        if made.status != 201 {
+            "metadata": {"name": self.addon_name}, "spec": {"installStrategy": strategy}});
+        let created = self.hub.post(format!("{ADDONS}/clustermanagementaddons"), &object).await;
+        if created.status != 201 {
             self.hub
-                .merge(self.management_path(), &json!({"spec": {"installStrategy": strategy}}))
+                .merge(self.management_addon_path(), &json!({"spec": {"installStrategy": strategy}}))
                 .await
                 .expect(200);
         }
     }
 
-    pub(crate) fn management_path(&self) -> String {
-        format!("{ADDONS}/clustermanagementaddons/{}", self.addon)
+    pub(crate) fn management_addon_path(&self) -> String {
+        format!("{ADDONS}/clustermanagementaddons/{}", self.addon_name)
     }
 
-    pub(crate) fn path(&self, cluster: &str) -> String {
-        format!("{ADDONS}/namespaces/{}/managedclusteraddons/{}", self.cluster(cluster), self.addon)
+    pub(crate) fn addon_path(&self, cluster: &str) -> String {
+        format!("{ADDONS}/namespaces/{}/managedclusteraddons/{}", self.cluster_name(cluster), self.addon_name)
     }
 
-    pub(crate) fn config_path(&self) -> String {
+    pub(crate) fn deployment_configs_path(&self) -> String {
         format!("{ADDONS}/namespaces/{}/addondeploymentconfigs", self.namespace)
     }
 
     pub(crate) fn work_path(&self, cluster: &str, number: usize) -> String {
         format!(
             "{WORKS}/namespaces/{}/manifestworks/addon-{}-deploy-{number}",
-            self.cluster(cluster),
-            self.addon
+            self.cluster_name(cluster),
+            self.addon_name
         )
     }
 
-    pub(crate) async fn addon(&self, cluster: &str) -> Value {
-        self.hub.get(self.path(cluster)).await.json()
+    pub(crate) async fn get_addon(&self, cluster: &str) -> Value {
+        self.hub.get(self.addon_path(cluster)).await.json()
     }
 
-    pub(crate) async fn work(&self, cluster: &str) -> Value {
+    pub(crate) async fn get_work(&self, cluster: &str) -> Value {
         self.hub.get(self.work_path(cluster, 0)).await.json()
     }
 
-    /// What an add-on on a cluster says, in a line: `C=v1 L= False/Succeed: install completed with no errors.`
-    pub(crate) async fn said(&self, cluster: &str) -> String {
-        let status = &self.addon(cluster).await["status"];
+    /// The current version, the last version and the condition `Progressing` of the add-on on a cluster, in
+    /// one line: `C=v1 L= False/Succeed: install completed with no errors.`
+    pub(crate) async fn status_line(&self, cluster: &str) -> String {
+        let status = &self.get_addon(cluster).await["status"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-        let progressing =
-            conditions.iter().find(|said| said["type"] == "Progressing").cloned().unwrap_or_default();
+        let progressing = conditions
+            .iter()
+            .find(|condition| condition["type"] == "Progressing")
+            .cloned()
+            .unwrap_or_default();
         format!(
             "C={} L={} {}/{}: {}",
             text(&status["currentVersion"]),
@@ -264,66 +274,67 @@ impl<'a> Fleet<'a> {
         )
     }
 
-    pub(crate) async fn until_said(&self, cluster: &str, wanted: &str) {
-        eventually(&format!("{cluster} says {wanted}"), async || {
-            let said = self.said(cluster).await;
-            (said == wanted).then_some(())
+    pub(crate) async fn wait_for_status(&self, cluster: &str, wanted: &str) {
+        eventually(&format!("status of {cluster} is {wanted}"), async || {
+            (self.status_line(cluster).await == wanted).then_some(())
         })
         .await;
     }
 
-    /// A condition of an add-on on a cluster, as `status/reason: message`.
+    /// A condition of the add-on on a cluster, as `status/reason: message`, or `/: ` if it is not set.
     pub(crate) async fn condition(&self, cluster: &str, type_: &str) -> String {
-        let object = self.addon(cluster).await;
+        let object = self.get_addon(cluster).await;
         let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let found = conditions.iter().find(|said| said["type"] == type_).cloned().unwrap_or_default();
+        let found =
+            conditions.iter().find(|condition| condition["type"] == type_).cloned().unwrap_or_default();
         let text = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
         format!("{}/{}: {}", text("status"), text("reason"), text("message"))
     }
 
-    pub(crate) async fn until_condition(&self, cluster: &str, type_: &str, wanted: &str) {
-        eventually(&format!("{cluster} says {type_} {wanted}"), async || {
+    pub(crate) async fn wait_for_condition(&self, cluster: &str, type_: &str, wanted: &str) {
+        eventually(&format!("condition {type_} of {cluster} is {wanted}"), async || {
             (self.condition(cluster, type_).await == wanted).then_some(())
         })
         .await;
     }
 
-    pub(crate) async fn until_gone(&self, path: String) {
-        eventually(&format!("{path} is gone"), async || {
+    pub(crate) async fn wait_for_deletion(&self, path: String) {
+        eventually(&format!("{path} is deleted"), async || {
             (self.hub.get(&path).await.status == 404).then_some(())
         })
         .await;
     }
 
-    /// The clusters that have the add-on.
-    pub(crate) async fn holders(&self) -> Vec<String> {
-        let all = self.hub.get(format!("{ADDONS}/managedclusteraddons")).await.expect(200);
-        let items = all["items"].as_array().cloned().unwrap_or_default();
-        let ours = items.iter().filter(|item| item["metadata"]["name"] == self.addon.as_str());
+    /// The clusters with a ManagedClusterAddOn of this add-on, sorted by name.
+    pub(crate) async fn clusters_with_addon(&self) -> Vec<String> {
+        let list = self.hub.get(format!("{ADDONS}/managedclusteraddons")).await.expect(200);
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        let addons = items.iter().filter(|item| item["metadata"]["name"] == self.addon_name.as_str());
         let prefix = format!("{}-", self.prefix);
-        let names = ours
+        let names = addons
             .map(|item| item["metadata"]["namespace"].as_str().unwrap_or_default().replacen(&prefix, "", 1));
         let mut names: Vec<String> = names.collect();
         names.sort();
         names
     }
 
-    pub(crate) async fn until_holders(&self, wanted: &[&str]) {
-        eventually(&format!("{wanted:?} have the add-on"), async || {
-            (self.holders().await == wanted).then_some(())
+    pub(crate) async fn wait_for_clusters_with_addon(&self, wanted: &[&str]) {
+        eventually(&format!("exactly {wanted:?} have the add-on"), async || {
+            (self.clusters_with_addon().await == wanted).then_some(())
         })
         .await;
     }
 
-    /// Starts the controllers; what ran before ends as if it were killed.
-    pub(crate) fn start(&self) -> Tap {
+    /// Starts the controllers and records their requests. Controllers that were running are aborted, as by a
+    /// crash.
+    pub(crate) fn start_controllers(&self) -> Tap {
         let (client, tap) = Tap::on(self.hub.client());
-        self.start_as(|_| client.clone());
+        self.start_controllers_with(|_| client.clone());
         tap
     }
 
-    /// Starts the controllers, each with a client of its own.
-    pub(crate) fn start_as(&self, client: impl Fn(&str) -> Client) {
+    /// Starts the controllers, each with the client that is returned for its name.
+    pub(crate) fn start_controllers_with(&self, client: impl Fn(&str) -> Client) {
         let context =
             |name: &str| Context { clock: Arc::new(self.clock), ..Context::standalone(client(name)) };
         let mut controllers = self.controllers.borrow_mut();
@@ -331,9 +342,9 @@ impl<'a> Fleet<'a> {
         controllers.spawn(run_addon_controllers(context(install::NAME), context(addon::NAME)));
     }
 
-    /// The agent of all clusters.
-    pub(crate) fn answer(&self) {
-        let (client, manners) = (self.hub.client(), self.manners.clone());
+    /// Starts the test agent, which handles the ManifestWorks of all clusters.
+    pub(crate) fn start_agent(&self) {
+        let (client, behaviours) = (self.hub.client(), self.behaviours.clone());
         let mut agent = self.agent.borrow_mut();
         *agent = JoinSet::new();
         agent.spawn(async move {
@@ -342,26 +353,27 @@ impl<'a> Fleet<'a> {
                 std::pin::pin!(watcher(all, watcher::Config::default()).default_backoff().applied_objects());
             while let Some(event) = works.next().await {
                 let Ok(work) = event else { continue };
-                let manner = manners.lock().get(&work.namespace().unwrap_or_default()).cloned();
-                answer(&client, &work, manner.unwrap_or(Manner::Well)).await;
+                let behaviour = behaviours.lock().get(&work.namespace().unwrap_or_default()).cloned();
+                report_work_status(&client, &work, behaviour.unwrap_or(AgentBehaviour::Healthy)).await;
             }
         });
     }
 
-    /// Lets the agent look at all works again.
-    pub(crate) fn wake(&self) {
-        self.answer();
+    /// Restarts the test agent, so that it handles all existing ManifestWorks again with the current
+    /// behaviours.
+    pub(crate) fn restart_agent(&self) {
+        self.start_agent();
     }
 
-    pub(crate) async fn pass(&self, time: Duration) {
+    pub(crate) async fn sleep(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 }
 
-async fn answer(client: &Client, work: &ManifestWork, manner: Manner) {
+async fn report_work_status(client: &Client, work: &ManifestWork, behaviour: AgentBehaviour) {
     let works: Api<ManifestWork> = Api::namespaced(client.clone(), &work.namespace().unwrap_or_default());
     let name = work.name_any();
-    if manner == Manner::Silent {
+    if behaviour == AgentBehaviour::Silent {
         return;
     }
     if work.metadata.deletion_timestamp.is_some() {
@@ -376,26 +388,26 @@ async fn answer(client: &Client, work: &ManifestWork, manner: Manner) {
     }
     let generation = work.metadata.generation.unwrap_or_default();
     let version = work.labels().get("open-cluster-management.io/addon-version").cloned().unwrap_or_default();
-    let (generation, applied) = match manner {
-        Manner::Behind => (generation - 1, "True"),
-        Manner::Refuses(refused) if version == refused => (generation, "False"),
+    let (generation, applied) = match behaviour {
+        AgentBehaviour::Behind => (generation - 1, "True"),
+        AgentBehaviour::Rejects(rejected) if version == rejected => (generation, "False"),
         _ => (generation, "True"),
     };
     let condition = |type_: &str, status: &str, message: &str| {
-        json!({"type": type_, "status": status, "reason": "AsTold", "message": message,
+        json!({"type": type_, "status": status, "reason": "SetByTest", "message": message,
             "observedGeneration": generation, "lastTransitionTime": "2024-05-01T10:00:00Z"})
     };
     let conditions = json!([
         condition(
             "Applied",
             applied,
-            if applied == "True" { "all was written" } else { "ConfigMap hello was refused" }
+            if applied == "True" { "all manifests were applied" } else { "ConfigMap hello was refused" }
         ),
         condition("Available", "True", "All resources are available"),
     ]);
-    let same =
+    let is_unchanged =
         serde_json::to_value(work.status.clone().unwrap_or_default().conditions).unwrap() == conditions;
-    if !same {
+    if !is_unchanged {
         let patch = json!({"status": {"conditions": conditions}});
         let _ = works.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
     }

@@ -1,5 +1,6 @@
-//! The life of an add-on over placements, through the API alone: on our server in process, where time is paused, and on
-//! real Kubernetes. An agent of the test answers the works.
+//! Tests of the install and add-on controllers through the API of the hub: in process on the embedded API
+//! server with time paused, and on real Kubernetes. The fixture writes placement decisions and plays the
+//! agents of all clusters.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,31 +12,31 @@
 mod faults;
 mod fleet;
 mod install;
-mod leaving;
-mod lost;
-mod refusals;
-mod rights;
+mod permissions;
+mod rejections;
 mod rollouts;
+mod uninstall;
+mod unreachable;
 mod versions;
 
 use bellwether_testkit::{Cluster, embedded, on_paused_time};
 
-/// A fresh hub of our own that knows our kinds.
+/// A new embedded hub with the CRDs of the hub.
 async fn embedded() -> Cluster {
-    prepared(embedded::in_process().await).await
+    install_crds(embedded::in_process().await).await
 }
 
-async fn prepared(cluster: Cluster) -> Cluster {
-    let definitions = bellwether_api::crds().into_iter();
-    let ours = definitions.filter(|definition| definition.name().ends_with(".open-cluster-management.io"));
-    cluster.install_definitions(ours.map(|definition| serde_json::to_value(definition.crd).unwrap())).await;
+async fn install_crds(cluster: Cluster) -> Cluster {
+    let crds = bellwether_api::crds().into_iter();
+    let hub_crds = crds.filter(|definition| definition.name().ends_with(".open-cluster-management.io"));
+    cluster.install_crds(hub_crds.map(|definition| serde_json::to_value(definition.crd).unwrap())).await;
     cluster
 }
 
-/// A real Kubernetes for each lane, as controllers look after all that there is.
+/// Each lane has its own kube-apiserver, because the controllers reconcile every object of a hub.
 #[cfg(feature = "real-kubernetes")]
 async fn real(lane: usize) -> Cluster {
-    prepared(bellwether_testkit::real::cluster(&format!("lifecycle-{lane}")).await).await
+    install_crds(bellwether_testkit::real::cluster(&format!("lifecycle-{lane}")).await).await
 }
 
 async fn hub(cluster: &Cluster) -> &Cluster {
@@ -43,7 +44,7 @@ async fn hub(cluster: &Cluster) -> &Cluster {
 }
 
 bellwether_testkit::scenarios! {
-    ground: Cluster, embedded: embedded, real: real, lanes: 3, stage: hub;
+    environment: Cluster, embedded: embedded, real: real, lanes: 3, fixture: hub;
 
     versions::fresh_install_uses_default_version,
     versions::new_default_upgrades_clusters_without_requested_version,
@@ -68,31 +69,31 @@ bellwether_testkit::scenarios! {
     rollouts::two_clusters_change_at_a_time_in_name_order,
     rollouts::failure_stops_rollout,
     rollouts::paused_rollout_starts_no_cluster,
-    faults::version_set_by_user_takes_effect_during_soak_time,
+    faults::changed_strategy_takes_effect_during_soak_time,
     faults::success_before_deadline_lets_next_cluster_start,
     faults::recreated_template_is_rolled_out,
     faults::identical_recreated_template_starts_nothing,
     faults::progress_of_other_clusters_causes_no_writes,
     faults::waiting_cluster_reports_actual_availability,
     faults::longer_deadline_restarts_timed_out_change,
-    lost::unreachable_changing_cluster_keeps_slot_and_stops_rollout,
-    lost::unreachable_canary_blocks_rollout,
-    lost::one_unreachable_canary_of_two_blocks_rollout,
-    lost::timed_out_cluster_stays_timed_out_when_unreachable,
-    refusals::delete_option_changes_with_version,
-    refusals::rejected_work_is_reported_and_others_continue,
-    refusals::rejected_work_recovers_when_accepted,
-    refusals::work_without_label_gets_label_back,
-    refusals::changed_work_without_label_gets_label_back,
-    refusals::deleted_work_without_label_is_recreated,
-    leaving::addon_is_deleted_after_its_works,
-    leaving::work_without_finalizer_is_deleted_once,
-    leaving::deleting_cluster_management_addon_deletes_all_addons,
-    leaving::idle_minute_and_restart_cause_no_writes,
-    rights::each_controller_has_required_permissions,
+    unreachable::unreachable_changing_cluster_keeps_slot_and_stops_rollout,
+    unreachable::unreachable_canary_blocks_rollout,
+    unreachable::one_unreachable_canary_of_two_blocks_rollout,
+    unreachable::timed_out_cluster_stays_timed_out_when_unreachable,
+    rejections::delete_option_changes_with_version,
+    rejections::rejected_work_is_reported_and_others_continue,
+    rejections::rejected_work_recovers_when_accepted,
+    rejections::work_without_label_gets_label_back,
+    rejections::changed_work_without_label_gets_label_back,
+    rejections::deleted_work_without_label_is_recreated,
+    uninstall::addon_is_deleted_after_its_manifest_works,
+    uninstall::work_without_finalizer_is_deleted_once,
+    uninstall::deleting_cluster_management_addon_deletes_all_addons,
+    uninstall::idle_minute_and_restart_cause_no_writes,
+    permissions::each_controller_has_required_permissions,
 }
 
-/// Those that take minutes are only for where time is paused.
+/// Scenarios that wait for minutes run only on the embedded API server, where time is paused.
 macro_rules! paused_time_scenarios {
     ($($module:ident::$scenario:ident),* $(,)?) => {
         $(

@@ -1,41 +1,42 @@
-//! Clusters are accepted, fall silent and come back; sets and bindings say how they are.
+//! The conditions and taints of clusters by acceptance and Leases, their deletion, and the conditions of sets and bindings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bellwether_testkit::{Cluster, eventually};
+use bellwether_runtime::Leadership;
+use bellwether_testkit::{Cluster, Tap, eventually};
 use serde_json::json;
 
-use crate::stage::{Stage, V1BETA2, condition};
+use crate::fixture::{Fixture, V1BETA2, condition};
 
 const ACCEPTED: &str = "HubAcceptedManagedCluster";
 const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 const UNAVAILABLE: &str = "cluster.open-cluster-management.io/unavailable";
 pub(crate) const UNREACHABLE: &str = "cluster.open-cluster-management.io/unreachable";
 
-/// How long leases last; five times as long is how silence is told.
-fn lease(cluster: &Cluster) -> u64 {
+/// The lease duration of clusters. A cluster is unreachable after five of them without a renewal.
+fn lease_seconds(cluster: &Cluster) -> u64 {
     if cluster.is_kubernetes() { 1 } else { 4 }
 }
 
-impl Stage<'_> {
-    /// An accepted cluster that has joined and is well.
-    pub(crate) async fn well(&self, name: &str) {
-        let spec = json!({"hubAcceptsClient": true, "leaseDurationSeconds": lease(self.cluster)});
-        self.join_with(name, json!({}), spec).await;
-        self.until_cluster_says(name, ACCEPTED, "True/HubClusterAdminAccepted").await;
-        self.renew(name).await;
-        self.say_available(name, "True").await;
-        self.until_tainted(name, &[]).await;
+impl Fixture<'_> {
+    /// Creates an accepted cluster whose agent has renewed its Lease and reports it as available.
+    pub(crate) async fn create_available_cluster(&self, name: &str) {
+        let spec = json!({"hubAcceptsClient": true, "leaseDurationSeconds": lease_seconds(self.cluster)});
+        self.create_cluster(name, json!({}), spec).await;
+        self.wait_for_cluster_condition(name, ACCEPTED, "True/HubClusterAdminAccepted").await;
+        self.renew_lease(name).await;
+        self.report_availability(name, "True").await;
+        self.wait_for_taints(name, &[]).await;
     }
 
-    /// Waits until the set says whether it is empty, and its binding whether it is bound.
-    pub(crate) async fn until_set_and_binding_say(&self, empty: &str, bound: &str) {
+    /// Waits until the set has this status of ClusterSetEmpty, and its binding this status of Bound.
+    pub(crate) async fn wait_for_set_and_binding(&self, empty: &str, bound: &str) {
         let set = format!("{V1BETA2}/managedclustersets/{}", self.set);
         let binding = format!("{}/{}", self.bindings(), self.set);
         for (path, kind, wanted) in [(set, "ClusterSetEmpty", empty), (binding, "Bound", bound)] {
-            eventually(&format!("{path} says {kind}={wanted}"), || async {
+            eventually(&format!("{path} has {kind}={wanted}"), || async {
                 let found = condition(&self.cluster.get(&path).await.json(), kind);
                 (found["status"] == wanted).then_some(())
             })
@@ -45,106 +46,116 @@ impl Stage<'_> {
 }
 
 pub(crate) async fn accepted_cluster_gets_namespace(cluster: &Cluster) {
-    let stage = Stage::new(cluster).await;
-    let _tap = stage.look_after_clusters();
-    stage.join(["a".to_owned()]).await;
-    stage.until_cluster_says("a", ACCEPTED, "False/HubClusterAdminDenied").await;
-    stage.until_tainted("a", &[UNREACHABLE]).await;
-    let namespace = format!("/api/v1/namespaces/{}", stage.name("a"));
+    let fixture = Fixture::new(cluster).await;
+    let _tap = fixture.start_cluster_controllers();
+    fixture.create_clusters(["a".to_owned()]).await;
+    fixture.wait_for_cluster_condition("a", ACCEPTED, "False/HubClusterAdminDenied").await;
+    fixture.wait_for_taints("a", &[UNREACHABLE]).await;
+    let namespace = format!("/api/v1/namespaces/{}", fixture.cluster_name("a"));
     assert_eq!(cluster.get(&namespace).await.status, 404);
     let accept = |accepts: bool| json!({"spec": {"hubAcceptsClient": accepts}});
-    cluster.merge(stage.cluster_path("a"), &accept(true)).await.expect(200);
-    stage.until_cluster_says("a", ACCEPTED, "True/HubClusterAdminAccepted").await;
+    cluster.merge(fixture.cluster_path("a"), &accept(true)).await.expect(200);
+    fixture.wait_for_cluster_condition("a", ACCEPTED, "True/HubClusterAdminAccepted").await;
     let found = cluster.get(&namespace).await.expect(200);
-    assert_eq!(found["metadata"]["labels"]["open-cluster-management.io/cluster-name"], stage.name("a"));
+    assert_eq!(
+        found["metadata"]["labels"]["open-cluster-management.io/cluster-name"],
+        fixture.cluster_name("a")
+    );
     let uid = found["metadata"]["uid"].clone();
     cluster.delete(&namespace).await.expect(200);
-    eventually("the namespace is made again", || async {
+    eventually("the namespace is created again", || async {
         let answer = cluster.get(&namespace).await;
         (answer.status == 200 && answer.json()["metadata"]["uid"] != uid).then_some(())
     })
     .await;
-    cluster.merge(stage.cluster_path("a"), &accept(false)).await.expect(200);
-    stage.until_cluster_says("a", ACCEPTED, "False/HubClusterAdminDenied").await;
+    cluster.merge(fixture.cluster_path("a"), &accept(false)).await.expect(200);
+    fixture.wait_for_cluster_condition("a", ACCEPTED, "False/HubClusterAdminDenied").await;
 }
 
 pub(crate) async fn expired_lease_taints_cluster_until_it_returns(cluster: &Cluster) {
-    let stage = Stage::new(cluster).await;
-    stage.place();
-    stage.look_after_clusters();
-    let case = stage.placement(json!({})).await;
-    stage.well("a").await;
-    stage.well("b").await;
-    case.until_chosen(&["a", "b"]).await;
+    let fixture = Fixture::new(cluster).await;
+    fixture.start_placement_controller();
+    fixture.start_cluster_controllers();
+    let case = fixture.create_placement(json!({})).await;
+    fixture.create_available_cluster("a").await;
+    fixture.create_available_cluster("b").await;
+    case.wait_for_selection(&["a", "b"]).await;
 
-    let begun = tokio::time::Instant::now();
-    let limit = Duration::from_secs(lease(cluster) * 5);
-    while begun.elapsed() < limit + Duration::from_secs(2) {
-        stage.renew("b").await;
+    let start = tokio::time::Instant::now();
+    let limit = Duration::from_secs(lease_seconds(cluster) * 5);
+    while start.elapsed() < limit + Duration::from_secs(2) {
+        fixture.renew_lease("b").await;
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    stage.until_cluster_says("a", AVAILABLE, "Unknown/ManagedClusterLeaseUpdateStopped").await;
-    stage.until_tainted("a", &[UNREACHABLE]).await;
-    assert!(stage.read_cluster("a").await["spec"]["taints"][0]["timeAdded"].is_string());
-    stage.until_cluster_says("b", AVAILABLE, "True/ManagedClusterAvailable").await;
-    case.until_chosen(&["b"]).await;
+    fixture.wait_for_cluster_condition("a", AVAILABLE, "Unknown/ManagedClusterLeaseUpdateStopped").await;
+    fixture.wait_for_taints("a", &[UNREACHABLE]).await;
+    assert!(fixture.read_cluster("a").await["spec"]["taints"][0]["timeAdded"].is_string());
+    fixture.wait_for_cluster_condition("b", AVAILABLE, "True/ManagedClusterAvailable").await;
+    case.wait_for_selection(&["b"]).await;
 
-    // The agent speaks before it renews its lease, and is believed.
-    stage.say_available("a", "True").await;
-    stage.until_tainted("a", &[]).await;
-    stage.renew("a").await;
-    case.until_chosen(&["a", "b"]).await;
-    stage.say_available("a", "False").await;
-    stage.until_tainted("a", &[UNAVAILABLE]).await;
-    stage.say_available("a", "True").await;
-    stage.until_tainted("a", &[]).await;
-    stage.until_cluster_says("a", AVAILABLE, "True/ManagedClusterAvailable").await;
+    // The agent sets the condition before it renews its Lease, which is enough.
+    fixture.report_availability("a", "True").await;
+    fixture.wait_for_taints("a", &[]).await;
+    fixture.renew_lease("a").await;
+    case.wait_for_selection(&["a", "b"]).await;
+    fixture.report_availability("a", "False").await;
+    fixture.wait_for_taints("a", &[UNAVAILABLE]).await;
+    fixture.report_availability("a", "True").await;
+    fixture.wait_for_taints("a", &[]).await;
+    fixture.wait_for_cluster_condition("a", AVAILABLE, "True/ManagedClusterAvailable").await;
 }
 
 pub(crate) async fn restart_makes_no_cluster_unreachable(cluster: &Cluster) {
-    let stage = Stage::new(cluster).await;
-    stage.look_after_clusters();
-    stage.well("a").await;
-    stage.kill();
-    // The hub is down for as long as it takes to be lost.
-    let limit = Duration::from_secs(lease(cluster) * 5);
+    let fixture = Fixture::new(cluster).await;
+    fixture.start_cluster_controllers();
+    fixture.create_available_cluster("a").await;
+    fixture.stop_controllers();
+    // The hub is down for the whole grace period.
+    let limit = Duration::from_secs(lease_seconds(cluster) * 5);
     tokio::time::sleep(limit + Duration::from_secs(1)).await;
-    let version = stage.read_cluster("a").await["metadata"]["resourceVersion"].clone();
-    let begun = tokio::time::Instant::now();
-    let _tap = stage.look_after_clusters();
+    let version = fixture.read_cluster("a").await["metadata"]["resourceVersion"].clone();
+    let start = tokio::time::Instant::now();
+    let _tap = fixture.start_cluster_controllers();
     tokio::time::sleep(limit / 2).await;
-    assert_eq!(stage.read_cluster("a").await["metadata"]["resourceVersion"], version, "nothing was written");
-    stage.until_cluster_says("a", AVAILABLE, "Unknown/ManagedClusterLeaseUpdateStopped").await;
-    assert!(begun.elapsed() >= limit, "it had its whole time");
-    stage.until_tainted("a", &[UNREACHABLE]).await;
+    assert_eq!(
+        fixture.read_cluster("a").await["metadata"]["resourceVersion"],
+        version,
+        "nothing was written"
+    );
+    fixture.wait_for_cluster_condition("a", AVAILABLE, "Unknown/ManagedClusterLeaseUpdateStopped").await;
+    assert!(start.elapsed() >= limit, "the grace period started again");
+    fixture.wait_for_taints("a", &[UNREACHABLE]).await;
 
-    stage.kill();
-    let version = stage.read_cluster("a").await["metadata"]["resourceVersion"].clone();
-    let tap = stage.look_after_clusters();
-    stage.pass().await;
-    assert_eq!(stage.read_cluster("a").await["metadata"]["resourceVersion"], version);
-    let about: Vec<_> = tap.requests().into_iter().filter(|sent| sent.path.contains(&stage.set)).collect();
-    assert_eq!(about, [], "a second restart finds all as it should be");
+    fixture.stop_controllers();
+    let version = fixture.read_cluster("a").await["metadata"]["resourceVersion"].clone();
+    let tap = fixture.start_cluster_controllers();
+    fixture.wait_for_reconcile().await;
+    assert_eq!(fixture.read_cluster("a").await["metadata"]["resourceVersion"], version);
+    let requests: Vec<_> =
+        tap.requests().into_iter().filter(|sent| sent.path.contains(&fixture.set)).collect();
+    assert_eq!(requests, [], "after a second restart there is nothing to read or write");
 }
 
-impl Stage<'_> {
-    /// An object in the namespace of a cluster, which somebody has to let go.
-    async fn hold(&self, cluster: &str, path: &str, kind: &str, name: &str) -> String {
+impl Fixture<'_> {
+    /// Creates an object with a finalizer in the namespace of a cluster, and returns its path.
+    async fn create_with_finalizer(&self, cluster: &str, path: &str, kind: &str, name: &str) -> String {
         let group = path.trim_start_matches("/apis/").rsplit_once('/').unwrap().0;
         let version = path.rsplit_once('/').unwrap().1;
         let plural = format!("{}s", kind.to_lowercase());
         let object = json!({"apiVersion": format!("{group}/{version}"), "kind": kind,
             "metadata": {"name": name, "finalizers": ["example.com/hold"]}, "spec": {}});
-        let all = format!("{path}/namespaces/{}/{plural}", self.name(cluster));
+        let all = format!("{path}/namespaces/{}/{plural}", self.cluster_name(cluster));
         self.cluster.post(&all, &object).await.expect(201);
         format!("{all}/{name}")
     }
 
-    /// A cluster goes, and all that belongs to it before it.
-    pub(crate) async fn leave_with_all(&self, name: &str) {
+    /// Deletes a cluster that has an add-on and a ManifestWork, and removes their finalizers when they are being deleted.
+    pub(crate) async fn delete_cluster_with_contents(&self, name: &str) {
         let addons = "/apis/addon.open-cluster-management.io/v1alpha1";
-        let addon = self.hold(name, addons, "ManagedClusterAddOn", "hello").await;
-        let work = self.hold(name, "/apis/work.open-cluster-management.io/v1", "ManifestWork", "w").await;
+        let addon = self.create_with_finalizer(name, addons, "ManagedClusterAddOn", "hello").await;
+        let work = self
+            .create_with_finalizer(name, "/apis/work.open-cluster-management.io/v1", "ManifestWork", "w")
+            .await;
         self.cluster.delete(self.cluster_path(name)).await.expect(200);
         for path in [addon, work] {
             eventually(&format!("{path} goes"), || async {
@@ -154,67 +165,91 @@ impl Stage<'_> {
             .await;
             self.cluster.merge(&path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
         }
-        eventually("the cluster is gone", || async {
+        eventually("the cluster is deleted", || async {
             (self.cluster.get(self.cluster_path(name)).await.status == 404).then_some(())
         })
         .await;
     }
 
-    /// What a cluster says of its end.
-    async fn until_departure(&self, cluster: &str, wanted: &str) {
-        eventually(&format!("{cluster} says {wanted}"), || async {
-            let said = condition(&self.read_cluster(cluster).await, "Deleting");
-            let words =
-                format!("{}/{}: {}", said["status"], said["reason"], said["message"]).replace('"', "");
-            words.starts_with(wanted).then_some(())
+    /// Waits until the condition Deleting of a cluster starts with this `status/reason: message`.
+    async fn wait_for_deleting_condition(&self, cluster: &str, wanted: &str) {
+        eventually(&format!("{cluster} has the condition Deleting {wanted}"), || async {
+            let found = condition(&self.read_cluster(cluster).await, "Deleting");
+            let text =
+                format!("{}/{}: {}", found["status"], found["reason"], found["message"]).replace('"', "");
+            text.starts_with(wanted).then_some(())
         })
         .await;
     }
 }
 
 pub(crate) async fn cluster_is_deleted_after_addons_and_works(cluster: &Cluster) {
-    let stage = Stage::new(cluster).await;
-    stage.look_after_clusters();
-    stage.well("a").await;
-    let namespace = format!("/api/v1/namespaces/{}", stage.name("a"));
+    let fixture = Fixture::new(cluster).await;
+    fixture.start_cluster_controllers();
+    fixture.create_available_cluster("a").await;
+    let namespace = format!("/api/v1/namespaces/{}", fixture.cluster_name("a"));
     let addons = "/apis/addon.open-cluster-management.io/v1alpha1";
-    let addon = stage.hold("a", addons, "ManagedClusterAddOn", "hello").await;
-    let work = stage.hold("a", "/apis/work.open-cluster-management.io/v1", "ManifestWork", "w").await;
-    let let_go = json!({"metadata": {"finalizers": null}});
-    cluster.delete(stage.cluster_path("a")).await.expect(200);
-    let both = "False/ResourceRemaining: Still to be deleted: 1 add-on and 1 ManifestWork.";
-    stage.until_departure("a", both).await;
+    let addon = fixture.create_with_finalizer("a", addons, "ManagedClusterAddOn", "hello").await;
+    let work = fixture
+        .create_with_finalizer("a", "/apis/work.open-cluster-management.io/v1", "ManifestWork", "w")
+        .await;
+    let remove_finalizers = json!({"metadata": {"finalizers": null}});
+    cluster.delete(fixture.cluster_path("a")).await.expect(200);
+    let remaining = "False/ResourceRemaining: Still to be deleted: 1 add-on and 1 ManifestWork.";
+    fixture.wait_for_deleting_condition("a", remaining).await;
     assert!(cluster.get(&addon).await.expect(200)["metadata"]["deletionTimestamp"].is_string());
-    assert!(cluster.get(&work).await.expect(200)["metadata"]["deletionTimestamp"].is_null(), "works wait");
-    cluster.merge(&addon, &let_go).await.expect(200);
-    stage.until_departure("a", "False/ResourceRemaining: Still to be deleted: 1 ManifestWork.").await;
-    // Nobody hears the agent that would have to do it, and it does not wait for ever without saying so.
-    stage.say_available("a", "Unknown").await;
-    let words = "False/ResourceRemaining: Still to be deleted: 1 ManifestWork. The agent of the cluster must do that, and is unreachable. \
+    assert!(
+        cluster.get(&work).await.expect(200)["metadata"]["deletionTimestamp"].is_null(),
+        "ManifestWorks are deleted after add-ons"
+    );
+    cluster.merge(&addon, &remove_finalizers).await.expect(200);
+    fixture
+        .wait_for_deleting_condition("a", "False/ResourceRemaining: Still to be deleted: 1 ManifestWork.")
+        .await;
+    // The agent that must delete the objects is unreachable, which the condition reports.
+    fixture.report_availability("a", "Unknown").await;
+    let text = "False/ResourceRemaining: Still to be deleted: 1 ManifestWork. The agent of the cluster must do that, and is unreachable. \
         If the cluster will not come back, remove the finalizer \
         cluster.open-cluster-management.io/manifest-work-cleanup from its ManifestWorks;";
-    stage.until_departure("a", words).await;
-    eventually("the work goes", || async {
+    fixture.wait_for_deleting_condition("a", text).await;
+    eventually("the ManifestWork is being deleted", || async {
         cluster.get(&work).await.expect(200)["metadata"]["deletionTimestamp"].is_string().then_some(())
     })
     .await;
-    cluster.merge(&work, &let_go).await.expect(200);
-    eventually("the cluster is gone", || async {
-        (cluster.get(stage.cluster_path("a")).await.status == 404).then_some(())
+    cluster.merge(&work, &remove_finalizers).await.expect(200);
+    eventually("the cluster is deleted", || async {
+        (cluster.get(fixture.cluster_path("a")).await.status == 404).then_some(())
     })
     .await;
     assert_eq!(cluster.get(&namespace).await.expect(200)["status"]["phase"], "Active");
 }
 
-/// A client that gets no answer while nobody may pass.
-fn gated(client: kube::Client) -> (kube::Client, Arc<AtomicBool>) {
+pub(crate) async fn standby_writes_nothing_and_takeover_restarts_grace_period(cluster: &Cluster) {
+    let fixture = Fixture::new(cluster).await;
+    fixture.start_cluster_controllers();
+    fixture.create_available_cluster("a").await;
+    fixture.stop_controllers();
+    let (leader, leadership) = Leadership::manual();
+    let (client, tap) = Tap::on(cluster.client());
+    fixture.start_replica(client, leadership);
+    let limit = Duration::from_secs(lease_seconds(cluster) * 5);
+    tokio::time::sleep(limit + Duration::from_secs(1)).await;
+    assert_eq!(tap.writes(), [], "a standby writes nothing");
+    let start = tokio::time::Instant::now();
+    leader.send(true).unwrap();
+    fixture.wait_for_cluster_condition("a", AVAILABLE, "Unknown/ManagedClusterLeaseUpdateStopped").await;
+    assert!(start.elapsed() >= limit, "the grace period started again");
+}
+
+/// A client whose requests fail while the gate is closed.
+fn gated_client(client: kube::Client) -> (kube::Client, Arc<AtomicBool>) {
     let open = Arc::new(AtomicBool::new(true));
     let gate = open.clone();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         let (client, open) = (client.clone(), gate.load(Ordering::Relaxed));
         async move {
             if !open {
-                return Err(kube::Error::Service("nobody answers".into()));
+                return Err(kube::Error::Service("no response".into()));
             }
             client.send(request).await
         }
@@ -223,61 +258,65 @@ fn gated(client: kube::Client) -> (kube::Client, Arc<AtomicBool>) {
 }
 
 pub(crate) async fn api_outage_makes_no_cluster_unreachable(cluster: &Cluster) {
-    let stage = Stage::new(cluster).await;
-    let (client, open) = gated(cluster.client());
-    stage.look_after_clusters_with(client);
-    stage.well("a").await;
-    let limit = Duration::from_secs(lease(cluster) * 5);
-    let version = stage.read_cluster("a").await["metadata"]["resourceVersion"].clone();
+    let fixture = Fixture::new(cluster).await;
+    let (client, open) = gated_client(cluster.client());
+    fixture.start_cluster_controllers_with(client);
+    fixture.create_available_cluster("a").await;
+    let limit = Duration::from_secs(lease_seconds(cluster) * 5);
+    let version = fixture.read_cluster("a").await["metadata"]["resourceVersion"].clone();
     open.store(false, Ordering::Relaxed);
     tokio::time::sleep(limit + Duration::from_secs(2)).await;
     open.store(true, Ordering::Relaxed);
-    // The agent needs a moment too.
+    // The agent renews the Lease a little later.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    stage.renew("a").await;
+    fixture.renew_lease("a").await;
     tokio::time::sleep(limit - Duration::from_secs(2)).await;
-    assert_eq!(stage.read_cluster("a").await["metadata"]["resourceVersion"], version, "nothing was written");
-    stage.until_cluster_says("a", AVAILABLE, "Unknown/ManagedClusterLeaseUpdateStopped").await;
+    assert_eq!(
+        fixture.read_cluster("a").await["metadata"]["resourceVersion"],
+        version,
+        "nothing was written"
+    );
+    fixture.wait_for_cluster_condition("a", AVAILABLE, "Unknown/ManagedClusterLeaseUpdateStopped").await;
 }
 
 pub(crate) async fn lease_renewals_cause_no_requests(cluster: &Cluster) {
-    let stage = Stage::new(cluster).await;
-    let tap = stage.look_after_clusters();
-    stage.well("a").await;
-    stage.pass().await;
-    let about = || tap.requests().into_iter().filter(|sent| sent.path.contains(&stage.set)).count();
-    let before = about();
-    let begun = tokio::time::Instant::now();
-    // Twice as long as it would take to be lost.
-    while begun.elapsed() < Duration::from_secs(lease(cluster) * 10) {
-        stage.renew("a").await;
+    let fixture = Fixture::new(cluster).await;
+    let tap = fixture.start_cluster_controllers();
+    fixture.create_available_cluster("a").await;
+    fixture.wait_for_reconcile().await;
+    let requests = || tap.requests().into_iter().filter(|sent| sent.path.contains(&fixture.set)).count();
+    let before = requests();
+    let start = tokio::time::Instant::now();
+    // Twice the grace period.
+    while start.elapsed() < Duration::from_secs(lease_seconds(cluster) * 10) {
+        fixture.renew_lease("a").await;
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    assert_eq!(about(), before, "a cluster that is heard costs nothing");
-    stage.until_cluster_says("a", AVAILABLE, "True/ManagedClusterAvailable").await;
+    assert_eq!(requests(), before, "renewals cause no requests");
+    fixture.wait_for_cluster_condition("a", AVAILABLE, "True/ManagedClusterAvailable").await;
 }
 
 pub(crate) async fn sets_and_bindings_report_conditions(cluster: &Cluster) {
-    let stage = Stage::new(cluster).await;
-    let _tap = stage.look_after_clusters();
-    let set = format!("{V1BETA2}/managedclustersets/{}", stage.set);
-    let binding = format!("{}/{}", stage.bindings(), stage.set);
-    let says = async |path: &str, kind: &str, status: &str, reason: &str| {
-        eventually(&format!("{path} says {kind}={status}/{reason}"), || async {
+    let fixture = Fixture::new(cluster).await;
+    let _tap = fixture.start_cluster_controllers();
+    let set = format!("{V1BETA2}/managedclustersets/{}", fixture.set);
+    let binding = format!("{}/{}", fixture.bindings(), fixture.set);
+    let wait_for = async |path: &str, kind: &str, status: &str, reason: &str| {
+        eventually(&format!("{path} has {kind}={status}/{reason}"), || async {
             let found = condition(&cluster.get(path).await.json(), kind);
             (found["status"] == status && found["reason"] == reason).then_some(())
         })
         .await;
     };
-    says(&set, "ClusterSetEmpty", "True", "NoClusterMatched").await;
-    says(&binding, "Bound", "True", "ClusterSetBound").await;
-    stage.join(["a", "b"].map(str::to_owned)).await;
-    says(&set, "ClusterSetEmpty", "False", "ClustersSelected").await;
-    eventually("both are counted", || async {
+    wait_for(&set, "ClusterSetEmpty", "True", "NoClusterMatched").await;
+    wait_for(&binding, "Bound", "True", "ClusterSetBound").await;
+    fixture.create_clusters(["a", "b"].map(str::to_owned)).await;
+    wait_for(&set, "ClusterSetEmpty", "False", "ClustersSelected").await;
+    eventually("both clusters are counted", || async {
         let found = condition(&cluster.get(&set).await.json(), "ClusterSetEmpty");
         (found["message"] == "2 clusters are in the set.").then_some(())
     })
     .await;
     cluster.delete(&set).await.expect(200);
-    says(&binding, "Bound", "False", "ClusterSetNotFound").await;
+    wait_for(&binding, "Bound", "False", "ClusterSetNotFound").await;
 }

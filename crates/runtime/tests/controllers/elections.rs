@@ -1,4 +1,4 @@
-//! Elections, on our server and on real Kubernetes.
+//! Leader election, on the embedded API server and on real Kubernetes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +67,7 @@ async fn standby_takes_over(cluster: Cluster) {
 async fn standby_takes_over_after_a_crash(cluster: Cluster) {
     let namespace = cluster.namespace().await;
     let (one, other, health) = (Shutdown::default(), Shutdown::default(), Health::default());
-    let (client, crashed) = until_crash(cluster.client());
+    let (client, crashed) = crashable_client(cluster.client());
     let first = Leadership::elected(&client, election(&namespace, "crashes"), &one, &health);
     first.acquired().await;
     let second = Leadership::elected(&cluster.client(), election(&namespace, "standby"), &other, &health);
@@ -81,8 +81,9 @@ async fn standby_takes_over_after_a_crash(cluster: Cluster) {
     other.finish().await;
 }
 
-/// A client of a process that dies when the switch is set: nothing is renewed or released any more.
-fn until_crash(client: kube::Client) -> (kube::Client, Arc<AtomicBool>) {
+/// A client of a process that crashes when the flag is set: after that, it can neither renew nor release its
+/// Lease.
+fn crashable_client(client: kube::Client) -> (kube::Client, Arc<AtomicBool>) {
     let crashed = Arc::new(AtomicBool::new(false));
     let switch = crashed.clone();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -99,8 +100,8 @@ fn until_crash(client: kube::Client) -> (kube::Client, Arc<AtomicBool>) {
 
 async fn no_leader_without_a_lease(cluster: Cluster) {
     let (shutdown, health) = (Shutdown::default(), Health::default());
-    let nowhere = election("there-is-no-such-namespace", "one");
-    let leadership = Leadership::elected(&cluster.client(), nowhere, &shutdown, &health);
+    let election_without_namespace = election("there-is-no-such-namespace", "one");
+    let leadership = Leadership::elected(&cluster.client(), election_without_namespace, &shutdown, &health);
     let early = tokio::time::timeout(Duration::from_secs(3), leadership.acquired()).await;
     assert!(early.is_err(), "leader without a Lease");
     let not_ready = health.not_ready();

@@ -1,4 +1,4 @@
-//! The controller over an index: watches, dirty keys, leader and standby, retries.
+//! Controllers that keep an index: watches, dirty keys, leader and standby, retries.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::{Fails, Recorder, configmap, context};
+use crate::{Recorder, TestError, context, create_config_map};
 
-/// The names of ConfigMaps.
+/// An index of the names of all ConfigMaps.
 #[derive(Default)]
 struct Index {
     names: BTreeSet<ObjectName>,
@@ -33,7 +33,7 @@ struct Controller {
 
 impl IndexedReconciler for Controller {
     type Key = ObjectName;
-    type Error = Fails;
+    type Error = TestError;
     const NAME: &'static str = "indexed";
     const CONCURRENCY: usize = 4;
 
@@ -49,7 +49,7 @@ impl IndexedReconciler for Controller {
         self.index.lock().deadlines.push(key.clone());
     }
 
-    async fn reconcile(&self, key: &ObjectName) -> Result<Next, Fails> {
+    async fn reconcile(&self, key: &ObjectName) -> Result<Next, TestError> {
         self.recorder.record(&key.name).await
     }
 }
@@ -73,8 +73,8 @@ impl Controller {
         context.shutdown.spawn(run_indexed(self.clone(), watches, context.clone()));
     }
 
-    fn knows(&self, name: &str) -> bool {
-        self.index.lock().names.iter().any(|known| &*known.name == name)
+    fn has_indexed(&self, name: &str) -> bool {
+        self.index.lock().names.iter().any(|indexed| &*indexed.name == name)
     }
 }
 
@@ -88,17 +88,24 @@ async fn fixture() -> (Cluster, String, Controller) {
 fn every_key_is_reconciled_at_the_start_and_when_it_is_dirty() {
     on_paused_time(async {
         let (cluster, namespace, controller) = fixture().await;
-        configmap(&cluster, &namespace, "before").await;
+        create_config_map(&cluster, &namespace, "before").await;
         let context = context(&cluster);
         controller.run(&context);
-        controller.recorder.until("before", 1).await;
-        configmap(&cluster, &namespace, "after").await;
-        controller.recorder.until("after", 1).await;
+        controller.recorder.wait_for_reconciles("before", 1).await;
+        create_config_map(&cluster, &namespace, "after").await;
+        controller.recorder.wait_for_reconciles("after", 1).await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert_eq!(controller.recorder.of("before").len(), 1, "nothing changed, and nothing was reconciled");
+        assert_eq!(
+            controller.recorder.reconcile_times("before").len(),
+            1,
+            "a ConfigMap is not reconciled without a change"
+        );
         assert_eq!(context.health.not_ready(), []);
         cluster.delete(format!("/api/v1/namespaces/{namespace}/configmaps/before")).await.expect(200);
-        eventually("the index follows", || async { (!controller.knows("before")).then_some(()) }).await;
+        eventually("the ConfigMap is removed from the index", || async {
+            (!controller.has_indexed("before")).then_some(())
+        })
+        .await;
     });
 }
 
@@ -108,15 +115,15 @@ fn reconcile_that_panics_or_hangs_is_counted_and_retried_with_backoff() {
         let (cluster, namespace, controller) = fixture().await;
         let context = context(&cluster);
         controller.run(&context);
-        configmap(&cluster, &namespace, "panics").await;
-        controller.recorder.until("panics", 2).await;
-        let at = controller.recorder.of("panics");
+        create_config_map(&cluster, &namespace, "panics").await;
+        controller.recorder.wait_for_reconciles("panics", 2).await;
+        let at = controller.recorder.reconcile_times("panics");
         assert!(at[1] - at[0] >= Duration::from_millis(375), "{:?}", at[1] - at[0]);
-        configmap(&cluster, &namespace, "hangs").await;
+        create_config_map(&cluster, &namespace, "hangs").await;
         tokio::time::sleep(Controller::TIMEOUT + Duration::from_secs(1)).await;
-        controller.recorder.until("hangs", 2).await;
-        configmap(&cluster, &namespace, "fine").await;
-        controller.recorder.until("fine", 1).await;
+        controller.recorder.wait_for_reconciles("hangs", 2).await;
+        create_config_map(&cluster, &namespace, "fine").await;
+        controller.recorder.wait_for_reconciles("fine", 1).await;
         let text = context.metrics.text();
         for error in ["panic", "timeout"] {
             let line = format!(
@@ -131,49 +138,49 @@ fn reconcile_that_panics_or_hangs_is_counted_and_retried_with_backoff() {
 fn standby_keeps_its_index_and_reconciles_everything_when_it_becomes_leader() {
     on_paused_time(async {
         let (cluster, namespace, controller) = fixture().await;
-        let (lead, leadership) = Leadership::manual();
+        let (leader, leadership) = Leadership::manual();
         let context = Context { leadership, ..context(&cluster) };
         controller.run(&context);
-        configmap(&cluster, &namespace, "waits").await;
-        configmap(&cluster, &namespace, "deadline").await;
+        create_config_map(&cluster, &namespace, "waits").await;
+        create_config_map(&cluster, &namespace, "deadline").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert!(controller.knows("waits"));
-        assert_eq!(controller.recorder.of("waits").len(), 0);
+        assert!(controller.has_indexed("waits"));
+        assert_eq!(controller.recorder.reconcile_times("waits").len(), 0);
         assert_eq!(controller.index.lock().deadlines.len(), 1, "deadlines pass on a standby too");
-        lead.send(true).unwrap();
-        controller.recorder.until("waits", 1).await;
-        lead.send(false).unwrap();
+        leader.send(true).unwrap();
+        controller.recorder.wait_for_reconciles("waits", 1).await;
+        leader.send(false).unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        configmap(&cluster, &namespace, "too-late").await;
+        create_config_map(&cluster, &namespace, "too-late").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(controller.recorder.of("too-late").len(), 0);
+        assert_eq!(controller.recorder.reconcile_times("too-late").len(), 0);
         context.shutdown.finish().await;
     });
 }
 
 #[test]
-fn former_leader_cuts_off_its_running_reconciles_and_a_shutdown_finishes_them() {
+fn lost_leadership_cancels_running_reconciles_and_shutdown_finishes_them() {
     on_paused_time(async {
         let (cluster, namespace, mut controller) = fixture().await;
         controller.recorder.duration = Duration::from_secs(10);
-        let (lead, leadership) = Leadership::manual();
+        let (leader, leadership) = Leadership::manual();
         let context = Context { leadership, ..context(&cluster) };
         controller.run(&context);
-        configmap(&cluster, &namespace, "running").await;
-        lead.send(true).unwrap();
-        controller.recorder.until("running", 1).await;
+        create_config_map(&cluster, &namespace, "running").await;
+        leader.send(true).unwrap();
+        controller.recorder.wait_for_reconciles("running", 1).await;
         let finished = || controller.recorder.finished.load(Ordering::SeqCst);
-        let started = || controller.recorder.at.lock().values().map(Vec::len).sum::<usize>();
-        let cut_off = started() - finished();
-        lead.send(false).unwrap();
+        let started = || controller.recorder.reconciled_at.lock().values().map(Vec::len).sum::<usize>();
+        let cancelled = started() - finished();
+        leader.send(false).unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert!(cut_off > 0);
-        assert_eq!(started() - finished(), cut_off, "a process that is not leader writes nothing");
-        lead.send(true).unwrap();
-        controller.recorder.until("running", 2).await;
-        assert!(started() - finished() > cut_off);
+        assert!(cancelled > 0);
+        assert_eq!(started() - finished(), cancelled, "a process that is not leader writes nothing");
+        leader.send(true).unwrap();
+        controller.recorder.wait_for_reconciles("running", 2).await;
+        assert!(started() - finished() > cancelled);
         context.shutdown.finish().await;
-        assert_eq!(started() - finished(), cut_off, "the shutdown waits for every reconcile that runs");
+        assert_eq!(started() - finished(), cancelled, "the shutdown waits for all running reconciles");
     });
 }
 
@@ -181,23 +188,26 @@ fn former_leader_cuts_off_its_running_reconciles_and_a_shutdown_finishes_them() 
 fn object_missing_from_a_later_list_counts_as_deleted() {
     on_paused_time(async {
         let (cluster, namespace, controller) = fixture().await;
-        let (client, cut) = crate::outages::interruptible(cluster.client());
+        let (client, interruption) = crate::outages::interruptible_client(cluster.client());
         let context = Context { client, ..context(&cluster) };
-        configmap(&cluster, &namespace, "kept").await;
-        configmap(&cluster, &namespace, "deleted").await;
+        create_config_map(&cluster, &namespace, "kept").await;
+        create_config_map(&cluster, &namespace, "deleted").await;
         controller.run(&context);
-        controller.recorder.until("deleted", 1).await;
-        // The server ends every watch after some minutes. This one cannot resume then: the next one begins with a list.
-        cut.interrupt();
+        controller.recorder.wait_for_reconciles("deleted", 1).await;
+        // The server ends every watch after some minutes. This one cannot be resumed, so the next one begins
+        // with a list.
+        interruption.interrupt();
         tokio::time::sleep(Duration::from_secs(300)).await;
         cluster.delete(format!("/api/v1/namespaces/{namespace}/configmaps/deleted")).await.expect(200);
-        cut.restore();
-        eventually("the deletion is noticed", || async { (!controller.knows("deleted")).then_some(()) })
-            .await;
-        assert!(controller.knows("kept"));
-        assert_eq!(controller.recorder.of("kept").len(), 2, "a list applies every object again");
+        interruption.restore();
+        eventually("the ConfigMap is removed from the index", || async {
+            (!controller.has_indexed("deleted")).then_some(())
+        })
+        .await;
+        assert!(controller.has_indexed("kept"));
+        assert_eq!(controller.recorder.reconcile_times("kept").len(), 2, "a list applies every object again");
         let update = json!({"data": {"key": "value"}});
         cluster.merge(format!("/api/v1/namespaces/{namespace}/configmaps/kept"), &update).await.expect(200);
-        controller.recorder.until("kept", 3).await;
+        controller.recorder.wait_for_reconciles("kept", 3).await;
     });
 }

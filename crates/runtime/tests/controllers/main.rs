@@ -1,4 +1,5 @@
-//! Controllers on our API server in process with paused time; and elections, on real time.
+//! Tests of controllers on the embedded API server in process with paused time, and of leader election in
+//! real time.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bellwether_runtime::{Context, Leadership, Next, ReconcileError, Reconciler, run};
+use bellwether_runtime::{Context, IndexOf, Leadership, Next, ReconcileError, Reconciler, run};
 use bellwether_testkit::{Cluster, embedded, eventually, on_paused_time};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
@@ -25,11 +26,11 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
-/// Reconciles ConfigMaps and records when. One that is named `fails` fails, `panics` panics at its first reconcile, and
-/// `hangs` never ends its first one.
+/// A reconciler of ConfigMaps that records the times of its reconciles. Reconciling the ConfigMap `fails`
+/// always fails; the first reconcile of `panics` panics, and the first reconcile of `hangs` never ends.
 #[derive(Clone, Default)]
 struct Recorder {
-    at: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
+    reconciled_at: Arc<Mutex<HashMap<String, Vec<Instant>>>>,
     finished: Arc<AtomicUsize>,
     running: Arc<AtomicUsize>,
     max_running: Arc<AtomicUsize>,
@@ -39,9 +40,9 @@ struct Recorder {
 
 #[derive(Debug, thiserror::Error)]
 #[error("this ConfigMap always fails")]
-struct Fails;
+struct TestError;
 
-impl ReconcileError for Fails {
+impl ReconcileError for TestError {
     fn label(&self) -> &'static str {
         "fails"
     }
@@ -49,19 +50,20 @@ impl ReconcileError for Fails {
 
 impl Reconciler for Recorder {
     type Object = ConfigMap;
-    type Error = Fails;
+    type Related = ();
+    type Error = TestError;
     const NAME: &'static str = "recorder";
-    const CONCURRENCY: u16 = 4;
+    const CONCURRENCY: usize = 4;
 
-    async fn reconcile(&self, object: Arc<ConfigMap>) -> Result<Next, Fails> {
+    async fn reconcile(&self, object: Arc<ConfigMap>, _: &Mutex<IndexOf<Self>>) -> Result<Next, TestError> {
         self.record(&object.name_any()).await
     }
 }
 
 impl Recorder {
-    async fn record(&self, name: &str) -> Result<Next, Fails> {
+    async fn record(&self, name: &str) -> Result<Next, TestError> {
         let times = {
-            let mut at = self.at.lock();
+            let mut at = self.reconciled_at.lock();
             let times = at.entry(name.to_owned()).or_default();
             times.push(Instant::now());
             times.len()
@@ -77,23 +79,23 @@ impl Recorder {
         self.running.fetch_sub(1, Ordering::SeqCst);
         self.finished.fetch_add(1, Ordering::SeqCst);
         match (name, self.requeue_after) {
-            ("fails", _) => Err(Fails),
+            ("fails", _) => Err(TestError),
             (_, Some(delay)) => Ok(Next::After(delay)),
             (_, None) => Ok(Next::OnChange),
         }
     }
 
-    fn of(&self, name: &str) -> Vec<Instant> {
-        self.at.lock().get(name).cloned().unwrap_or_default()
+    fn reconcile_times(&self, name: &str) -> Vec<Instant> {
+        self.reconciled_at.lock().get(name).cloned().unwrap_or_default()
     }
 
-    async fn until(&self, name: &str, times: usize) {
+    async fn wait_for_reconciles(&self, name: &str, times: usize) {
         let what = format!("{times} reconciles of {name}");
-        eventually(&what, || async { (self.of(name).len() >= times).then_some(()) }).await;
+        eventually(&what, || async { (self.reconcile_times(name).len() >= times).then_some(()) }).await;
     }
 }
 
-async fn configmap(cluster: &Cluster, namespace: &str, name: &str) {
+async fn create_config_map(cluster: &Cluster, namespace: &str, name: &str) {
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     cluster.post(format!("/api/v1/namespaces/{namespace}/configmaps"), &body).await.expect(201);
 }
@@ -107,35 +109,39 @@ fn every_object_is_reconciled_at_the_start_and_when_it_changes() {
     on_paused_time(async {
         let cluster = embedded::in_process().await;
         let namespace = cluster.namespace().await;
-        configmap(&cluster, &namespace, "before").await;
+        create_config_map(&cluster, &namespace, "before").await;
         let (recorder, context) = (Recorder::default(), context(&cluster));
         context.shutdown.spawn(run(recorder.clone(), context.clone()));
-        recorder.until("before", 1).await;
-        configmap(&cluster, &namespace, "after").await;
-        recorder.until("after", 1).await;
+        recorder.wait_for_reconciles("before", 1).await;
+        create_config_map(&cluster, &namespace, "after").await;
+        recorder.wait_for_reconciles("after", 1).await;
         let path = format!("/api/v1/namespaces/{namespace}/configmaps/before");
         cluster.merge(path, &json!({"data": {"key": "value"}})).await.expect(200);
-        recorder.until("before", 2).await;
+        recorder.wait_for_reconciles("before", 2).await;
         assert_eq!(context.health.not_ready(), []);
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert_eq!(recorder.of("before").len(), 2, "an hour without a change is an hour without a reconcile");
+        assert_eq!(
+            recorder.reconcile_times("before").len(),
+            2,
+            "a ConfigMap is not reconciled without a change"
+        );
         let line = r#"bellwether_leading{cluster="hub",controller="recorder"} 1"#;
         assert!(context.metrics.text().contains(line));
     });
 }
 
 #[test]
-fn object_is_requeued_after_the_time_it_asks_for() {
+fn object_is_requeued_after_the_requested_delay() {
     on_paused_time(async {
         let cluster = embedded::in_process().await;
         let namespace = cluster.namespace().await;
         let recorder = Recorder { requeue_after: Some(Duration::from_secs(60)), ..Recorder::default() };
         let context = context(&cluster);
         context.shutdown.spawn(run(recorder.clone(), context.clone()));
-        configmap(&cluster, &namespace, "again").await;
-        recorder.until("again", 1).await;
+        create_config_map(&cluster, &namespace, "again").await;
+        recorder.wait_for_reconciles("again", 1).await;
         tokio::time::sleep(Duration::from_secs(150)).await;
-        assert_eq!(recorder.of("again").len(), 3);
+        assert_eq!(recorder.reconcile_times("again").len(), 3);
     });
 }
 
@@ -146,16 +152,16 @@ fn failed_object_backs_off_without_delaying_others() {
         let namespace = cluster.namespace().await;
         let (recorder, context) = (Recorder::default(), context(&cluster));
         context.shutdown.spawn(run(recorder.clone(), context.clone()));
-        configmap(&cluster, &namespace, "fails").await;
-        recorder.until("fails", 6).await;
-        let at = recorder.of("fails");
-        let waits: Vec<Duration> = at.windows(2).map(|two| two[1] - two[0]).collect();
-        assert!(waits.windows(2).all(|two| two[1] > two[0]), "{waits:?}");
-        assert!(waits[0] < Duration::from_secs(1) && waits[4] > Duration::from_secs(5), "{waits:?}");
-        let begun = Instant::now();
-        configmap(&cluster, &namespace, "fine").await;
-        recorder.until("fine", 1).await;
-        assert!(recorder.of("fine")[0] - begun < Duration::from_millis(100));
+        create_config_map(&cluster, &namespace, "fails").await;
+        recorder.wait_for_reconciles("fails", 6).await;
+        let at = recorder.reconcile_times("fails");
+        let delays: Vec<Duration> = at.windows(2).map(|two| two[1] - two[0]).collect();
+        assert!(delays.windows(2).all(|two| two[1] > two[0]), "{delays:?}");
+        assert!(delays[0] < Duration::from_secs(1) && delays[4] > Duration::from_secs(5), "{delays:?}");
+        let started = Instant::now();
+        create_config_map(&cluster, &namespace, "fine").await;
+        recorder.wait_for_reconciles("fine", 1).await;
+        assert!(recorder.reconcile_times("fine")[0] - started < Duration::from_millis(100));
         let line = r#"bellwether_reconcile_errors_total{cluster="hub",controller="recorder",error="fails"} "#;
         assert!(context.metrics.text().contains(line), "{}", context.metrics.text());
     });
@@ -168,11 +174,11 @@ fn reconcile_that_panics_or_hangs_is_counted_and_retried() {
         let namespace = cluster.namespace().await;
         let (recorder, context) = (Recorder::default(), context(&cluster));
         context.shutdown.spawn(run(recorder.clone(), context.clone()));
-        configmap(&cluster, &namespace, "panics").await;
-        recorder.until("panics", 2).await;
-        configmap(&cluster, &namespace, "hangs").await;
+        create_config_map(&cluster, &namespace, "panics").await;
+        recorder.wait_for_reconciles("panics", 2).await;
+        create_config_map(&cluster, &namespace, "hangs").await;
         tokio::time::sleep(Duration::from_secs(130)).await;
-        recorder.until("hangs", 2).await;
+        recorder.wait_for_reconciles("hangs", 2).await;
         let text = context.metrics.text();
         for error in ["panic", "timeout"] {
             let line = format!(
@@ -184,23 +190,23 @@ fn reconcile_that_panics_or_hangs_is_counted_and_retried() {
 }
 
 #[test]
-fn deleted_object_takes_its_failures_with_it() {
+fn recreated_object_starts_without_backoff() {
     on_paused_time(async {
         let cluster = embedded::in_process().await;
         let namespace = cluster.namespace().await;
         let (recorder, context) = (Recorder::default(), context(&cluster));
         context.shutdown.spawn(run(recorder.clone(), context.clone()));
-        configmap(&cluster, &namespace, "fails").await;
-        recorder.until("fails", 6).await;
+        create_config_map(&cluster, &namespace, "fails").await;
+        recorder.wait_for_reconciles("fails", 6).await;
         cluster.delete(format!("/api/v1/namespaces/{namespace}/configmaps/fails")).await.expect(200);
         tokio::time::sleep(Duration::from_secs(120)).await;
-        let before = recorder.of("fails").len();
-        configmap(&cluster, &namespace, "fails").await;
-        recorder.until("fails", before + 2).await;
-        let at = recorder.of("fails");
+        let before = recorder.reconcile_times("fails").len();
+        create_config_map(&cluster, &namespace, "fails").await;
+        recorder.wait_for_reconciles("fails", before + 2).await;
+        let at = recorder.reconcile_times("fails");
         assert!(
             at[before + 1] - at[before] < Duration::from_secs(1),
-            "another object of the same name has no failures"
+            "a new object of the same name starts without failures"
         );
     });
 }
@@ -211,13 +217,13 @@ fn concurrency_is_bounded() {
         let cluster = embedded::in_process().await;
         let namespace = cluster.namespace().await;
         for number in 0..20 {
-            configmap(&cluster, &namespace, &format!("one-of-{number}")).await;
+            create_config_map(&cluster, &namespace, &format!("one-of-{number}")).await;
         }
         let recorder = Recorder { duration: Duration::from_secs(1), ..Recorder::default() };
         let context = context(&cluster);
         context.shutdown.spawn(run(recorder.clone(), context.clone()));
-        recorder.until("one-of-19", 1).await;
-        assert_eq!(recorder.max_running.load(Ordering::SeqCst), usize::from(Recorder::CONCURRENCY));
+        recorder.wait_for_reconciles("one-of-19", 1).await;
+        assert_eq!(recorder.max_running.load(Ordering::SeqCst), Recorder::CONCURRENCY);
     });
 }
 
@@ -229,15 +235,15 @@ fn shutdown_finishes_running_reconciles() {
         let recorder = Recorder { duration: Duration::from_secs(3), ..Recorder::default() };
         let context = context(&cluster);
         context.shutdown.spawn(run(recorder.clone(), context.clone()));
-        configmap(&cluster, &namespace, "begun").await;
-        recorder.until("begun", 1).await;
-        let before = recorder.at.lock().values().map(Vec::len).sum::<usize>();
+        create_config_map(&cluster, &namespace, "started").await;
+        recorder.wait_for_reconciles("started", 1).await;
+        let before = recorder.reconciled_at.lock().values().map(Vec::len).sum::<usize>();
         context.shutdown.finish().await;
         assert_eq!(recorder.finished.load(Ordering::SeqCst), before);
         assert_eq!(
-            recorder.at.lock().values().map(Vec::len).sum::<usize>(),
+            recorder.reconciled_at.lock().values().map(Vec::len).sum::<usize>(),
             before,
-            "nothing new was started"
+            "no reconcile starts during the shutdown"
         );
     });
 }
@@ -247,20 +253,20 @@ fn standby_reconciles_nothing() {
     on_paused_time(async {
         let cluster = embedded::in_process().await;
         let namespace = cluster.namespace().await;
-        let (lead, leadership) = Leadership::manual();
+        let (leader, leadership) = Leadership::manual();
         let recorder = Recorder::default();
         let context = Context { leadership, ..context(&cluster) };
         context.shutdown.spawn(run(recorder.clone(), context.clone()));
-        configmap(&cluster, &namespace, "waits").await;
+        create_config_map(&cluster, &namespace, "waits").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(recorder.of("waits").len(), 0);
-        lead.send(true).unwrap();
-        recorder.until("waits", 1).await;
-        lead.send(false).unwrap();
+        assert_eq!(recorder.reconcile_times("waits").len(), 0);
+        leader.send(true).unwrap();
+        recorder.wait_for_reconciles("waits", 1).await;
+        leader.send(false).unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        configmap(&cluster, &namespace, "too-late").await;
+        create_config_map(&cluster, &namespace, "too-late").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(recorder.of("too-late").len(), 0);
+        assert_eq!(recorder.reconcile_times("too-late").len(), 0);
         context.shutdown.finish().await;
     });
 }
@@ -278,9 +284,10 @@ fn controller_is_not_ready_until_its_kind_is_served() {
     struct Idle;
     impl Reconciler for Idle {
         type Object = Widget;
-        type Error = Fails;
+        type Related = ();
+        type Error = TestError;
         const NAME: &'static str = "idle";
-        async fn reconcile(&self, _: Arc<Widget>) -> Result<Next, Fails> {
+        async fn reconcile(&self, _: Arc<Widget>, _: &Mutex<IndexOf<Self>>) -> Result<Next, TestError> {
             Ok(Next::OnChange)
         }
     }
@@ -298,7 +305,7 @@ fn controller_is_not_ready_until_its_kind_is_served() {
         })
         .await;
         let definition = <Widget as kube::CustomResourceExt>::crd();
-        cluster.install_definitions([json!(definition)]).await;
+        cluster.install_crds([json!(definition)]).await;
         eventually("the controller is ready", || async {
             context.health.not_ready().is_empty().then_some(())
         })

@@ -1,4 +1,4 @@
-//! What a controller reports about itself while the API fails, and after.
+//! The readiness of a controller while the API server fails, and afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,17 +8,17 @@ use bellwether_runtime::{Context, run};
 use bellwether_testkit::{embedded, eventually, on_paused_time};
 use kube::client::Body;
 
-use crate::{Recorder, configmap, context};
+use crate::{Recorder, context, create_config_map};
 
-/// A client on which the first so many requests of a kind fail.
-fn failing(client: kube::Client, part_of_query: &'static str, times: usize) -> kube::Client {
+/// A client whose first `times` requests with this part of the query fail.
+fn failing_client(client: kube::Client, part_of_query: &'static str, times: usize) -> kube::Client {
     let left = Arc::new(AtomicUsize::new(times));
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (client, left) = (client.clone(), left.clone());
         async move {
-            let concerned = request.uri().query().is_some_and(|query| query.contains(part_of_query));
-            let take = |left: usize| left.checked_sub(1);
-            if concerned && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok() {
+            let is_matching = request.uri().query().is_some_and(|query| query.contains(part_of_query));
+            let decrement = |left: usize| left.checked_sub(1);
+            if is_matching && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, decrement).is_ok() {
                 return Err(kube::Error::Service("no response".into()));
             }
             client.send(request).await
@@ -27,8 +27,8 @@ fn failing(client: kube::Client, part_of_query: &'static str, times: usize) -> k
     kube::Client::new(service, "default")
 }
 
-/// A client on which, while it is interrupted, a watch is answered with `410 Gone` and everything else fails.
-pub(crate) fn interruptible(client: kube::Client) -> (kube::Client, Interruption) {
+/// A client that can be interrupted: meanwhile, watches get `410 Gone` and all other requests fail.
+pub(crate) fn interruptible_client(client: kube::Client) -> (kube::Client, Interruption) {
     let interrupted = Arc::new(AtomicBool::new(false));
     let switch = interrupted.clone();
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -65,7 +65,7 @@ impl Interruption {
 fn resumed_watch_makes_the_controller_ready_without_any_change() {
     on_paused_time(async {
         let cluster = embedded::in_process().await;
-        let client = failing(cluster.client(), "watch=true", 1);
+        let client = failing_client(cluster.client(), "watch=true", 1);
         let (recorder, context) = (Recorder::default(), Context { client, ..context(&cluster) });
         context.shutdown.spawn(run(recorder.clone(), context.clone()));
         eventually("the watch has failed", || async {
@@ -75,8 +75,8 @@ fn resumed_watch_makes_the_controller_ready_without_any_change() {
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert_eq!(context.health.not_ready(), []);
         let namespace = cluster.namespace().await;
-        configmap(&cluster, &namespace, "later").await;
-        recorder.until("later", 1).await;
+        create_config_map(&cluster, &namespace, "later").await;
+        recorder.wait_for_reconciles("later", 1).await;
     });
 }
 
@@ -84,10 +84,10 @@ fn resumed_watch_makes_the_controller_ready_without_any_change() {
 fn controller_is_not_ready_before_the_first_response() {
     on_paused_time(async {
         let cluster = embedded::in_process().await;
-        let silent = tower::service_fn(|_: http::Request<Body>| {
+        let unresponsive = tower::service_fn(|_: http::Request<Body>| {
             std::future::pending::<Result<http::Response<Body>, kube::Error>>()
         });
-        let client = kube::Client::new(silent, "default");
+        let client = kube::Client::new(unresponsive, "default");
         let context = Context { client, ..context(&cluster) };
         context.shutdown.spawn(run(Recorder::default(), context.clone()));
         tokio::time::sleep(Duration::from_secs(60)).await;

@@ -1,17 +1,17 @@
-//! DaemonSets: one pod on every node that takes pods.
+//! The status of DaemonSets, which have one pod on every schedulable node.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
 
-use super::{World, count};
+use super::{Inputs, count};
 use crate::behaviour::Stage;
 
-pub(crate) fn status(set: &DaemonSet, stage: Stage, world: &World) -> DaemonSetStatus {
+pub(crate) fn status(set: &DaemonSet, stage: Stage, inputs: &Inputs) -> DaemonSetStatus {
     let old = set.status.clone().unwrap_or_default();
     let generation = set.metadata.generation;
     if stage == Stage::Begun && old.observed_generation == generation {
         return old;
     }
-    let desired = world.nodes;
+    let desired = inputs.nodes;
     let (ready, updated) = match stage {
         Stage::Succeeded => (desired, desired),
         Stage::Failed => (0, desired),
@@ -42,7 +42,7 @@ mod tests {
 
     use super::*;
 
-    /// A DaemonSet of a generation, of which so many pods were ready in the generation before.
+    /// A DaemonSet that had `ready` pods in the generation before.
     fn set(generation: i64, ready: i32) -> DaemonSet {
         serde_json::from_value(json!({
             "metadata": {"name": "agent", "generation": generation},
@@ -55,19 +55,19 @@ mod tests {
     }
 
     #[rstest]
-    #[case::a_new_one_begins_unready(set(1, 0), 3, Stage::Begun, (3, 0, 3, 3))]
-    #[case::it_becomes_ready(set(1, 0), 3, Stage::Succeeded, (3, 3, 0, 3))]
-    #[case::it_fails_unready(set(1, 0), 3, Stage::Failed, (3, 0, 3, 3))]
-    #[case::an_update_keeps_the_old_ready(set(2, 3), 3, Stage::Begun, (3, 3, 0, 0))]
-    #[case::nodes_that_left_are_not_counted(set(2, 3), 2, Stage::Begun, (2, 2, 0, 0))]
-    fn a_set_has_the_counts_of_its_stage(
+    #[case::new_set_is_not_ready(set(1, 0), 3, Stage::Begun, (3, 0, 3, 3))]
+    #[case::set_becomes_ready(set(1, 0), 3, Stage::Succeeded, (3, 3, 0, 3))]
+    #[case::failed_set_is_not_ready(set(1, 0), 3, Stage::Failed, (3, 0, 3, 3))]
+    #[case::update_keeps_old_pods_ready(set(2, 3), 3, Stage::Begun, (3, 3, 0, 0))]
+    #[case::removed_nodes_are_not_counted(set(2, 3), 2, Stage::Begun, (2, 2, 0, 0))]
+    fn daemon_set_has_the_counts_of_its_stage(
         #[case] set: DaemonSet,
         #[case] nodes: i32,
         #[case] stage: Stage,
         #[case] (desired, ready, unavailable, updated): (i32, i32, i32, i32),
     ) {
-        let world = World { now: Time(Timestamp::UNIX_EPOCH), nodes };
-        let found = status(&set, stage, &world);
+        let inputs = Inputs { now: Time(Timestamp::UNIX_EPOCH), nodes };
+        let found = status(&set, stage, &inputs);
         assert_eq!((found.desired_number_scheduled, found.current_number_scheduled), (desired, desired));
         assert_eq!((found.number_ready, found.number_available.unwrap_or(0)), (ready, ready));
         assert_eq!(found.number_unavailable.unwrap_or(0), unavailable);

@@ -1,18 +1,18 @@
-//! Deployments. There are no ReplicaSets; the name that the current one would have is in the message of Progressing,
-//! as always, and tells a new template from a change of scale.
+//! The status of Deployments. There are no ReplicaSets, but the message of Progressing has the name of the current one, as in
+//! Kubernetes; it distinguishes a new template from a change of scale.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentSpec, DeploymentStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{World, count, revision};
+use super::{Inputs, count, revision};
 use crate::behaviour::Stage;
 
 const AVAILABLE: &str = "Available";
 const PROGRESSING: &str = "Progressing";
 const NEW_REPLICA_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
 
-pub(crate) fn status(deployment: &Deployment, stage: Stage, world: &World) -> DeploymentStatus {
+pub(crate) fn status(deployment: &Deployment, stage: Stage, inputs: &Inputs) -> DeploymentStatus {
     let old = deployment.status.clone().unwrap_or_default();
     let generation = deployment.metadata.generation;
     if stage == Stage::Begun && old.observed_generation == generation {
@@ -22,15 +22,15 @@ pub(crate) fn status(deployment: &Deployment, stage: Stage, world: &World) -> De
     let name = deployment.metadata.name.as_deref().unwrap_or_default();
     let replica_set = revision(name, Some(&spec.template));
     let desired = spec.replicas.unwrap_or(1);
-    // Nothing can go wrong with no replica.
+    // A Deployment without replicas cannot fail.
     let stage = if desired == 0 && stage == Stage::Failed { Stage::Succeeded } else { stage };
 
     let pods = pods(&old, &spec, &replica_set, stage);
     let available = stage != Stage::Failed && pods.ready >= desired - max_unavailable(&spec);
     let mut conditions = old.conditions.clone().unwrap_or_default();
-    upsert(&mut conditions, available_condition(available), &world.now);
+    upsert(&mut conditions, available_condition(available), &inputs.now);
     if let Some(progressing) = progressing(&old, &spec, &replica_set, stage) {
-        upsert(&mut conditions, progressing, &world.now);
+        upsert(&mut conditions, progressing, &inputs.now);
     }
     DeploymentStatus {
         observed_generation: generation,
@@ -49,7 +49,7 @@ struct Pods {
     ready: i32,
 }
 
-/// How many of the pods that are wanted are of the new template, and how many are ready.
+/// How many of the desired pods have the new template, and how many are ready.
 fn pods(old: &DeploymentStatus, spec: &DeploymentSpec, replica_set: &str, stage: Stage) -> Pods {
     let desired = spec.replicas.unwrap_or(1);
     match stage {
@@ -95,19 +95,21 @@ fn available_condition(available: bool) -> DeploymentCondition {
     }
 }
 
-/// The condition Progressing, unless it stays as it is: a change of scale is no progress.
+/// The condition Progressing. It is `None` if the condition stays as it is, as after a change of scale.
 fn progressing(
     old: &DeploymentStatus,
     spec: &DeploymentSpec,
     replica_set: &str,
     stage: Stage,
 ) -> Option<DeploymentCondition> {
-    let told = |status, reason, what: &str| {
-        Some(condition(PROGRESSING, status, reason, format!("ReplicaSet \"{replica_set}\" {what}.")))
+    let about_replica_set = |status, reason, text: &str| {
+        Some(condition(PROGRESSING, status, reason, format!("ReplicaSet \"{replica_set}\" {text}.")))
     };
     match stage {
-        Stage::Succeeded => told("True", NEW_REPLICA_SET_AVAILABLE, "has successfully progressed"),
-        Stage::Failed => told("False", "ProgressDeadlineExceeded", "has timed out progressing"),
+        Stage::Succeeded => {
+            about_replica_set("True", NEW_REPLICA_SET_AVAILABLE, "has successfully progressed")
+        }
+        Stage::Failed => about_replica_set("False", "ProgressDeadlineExceeded", "has timed out progressing"),
         Stage::Begun if spec.paused == Some(true) => {
             Some(condition(PROGRESSING, "Unknown", "DeploymentPaused", "Deployment is paused".into()))
         }
@@ -117,7 +119,7 @@ fn progressing(
             if settled && !is_new(old, replica_set) {
                 return None;
             }
-            told("True", "ReplicaSetUpdated", "is progressing")
+            about_replica_set("True", "ReplicaSetUpdated", "is progressing")
         }
     }
 }
@@ -133,7 +135,7 @@ fn condition(kind: &str, status: &str, reason: &str, message: String) -> Deploym
     }
 }
 
-/// Sets a condition in its place. The times move only with what they tell of.
+/// Sets a condition. lastTransitionTime changes with the status, lastUpdateTime with status, reason or message.
 fn upsert(conditions: &mut Vec<DeploymentCondition>, new: DeploymentCondition, now: &Time) {
     let Some(old) = conditions.iter_mut().find(|old| old.type_ == new.type_) else {
         conditions.push(DeploymentCondition {
@@ -151,15 +153,15 @@ fn upsert(conditions: &mut Vec<DeploymentCondition>, new: DeploymentCondition, n
     *old = DeploymentCondition { last_transition_time, last_update_time: Some(now.clone()), ..new };
 }
 
-/// How many replicas may be missing from an available Deployment.
+/// How many replicas may be unavailable in an available Deployment.
 fn max_unavailable(spec: &DeploymentSpec) -> i32 {
     let desired = spec.replicas.unwrap_or(1);
     let Some(rolling) = spec.strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref()) else {
         return 0;
     };
-    let surge = share(rolling.max_surge.as_ref(), desired, Rounding::Up);
-    let unavailable = share(rolling.max_unavailable.as_ref(), desired, Rounding::Down);
-    // A rollout that may do neither could not move at all.
+    let surge = resolve(rolling.max_surge.as_ref(), desired, Rounding::Up);
+    let unavailable = resolve(rolling.max_unavailable.as_ref(), desired, Rounding::Down);
+    // A rollout with neither surge nor unavailable pods could not proceed.
     let unavailable = if surge == 0 && unavailable == 0 { 1 } else { unavailable };
     unavailable.min(desired)
 }
@@ -170,8 +172,8 @@ enum Rounding {
     Down,
 }
 
-/// A number, or a percentage of the wanted replicas.
-fn share(value: Option<&IntOrString>, of: i32, rounding: Rounding) -> i32 {
+/// Resolves a number, or a percentage of the desired replicas.
+fn resolve(value: Option<&IntOrString>, of: i32, rounding: Rounding) -> i32 {
     match value {
         None => 0,
         Some(IntOrString::Int(number)) => *number,

@@ -1,12 +1,12 @@
-//! The rows of a Deployment's life.
+//! Tests of the status of Deployments at each stage.
 
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
 
-fn world(second: i64) -> World {
-    World { now: Time(jiff::Timestamp::from_second(second).unwrap()), nodes: 1 }
+fn inputs(second: i64) -> Inputs {
+    Inputs { now: Time(jiff::Timestamp::from_second(second).unwrap()), nodes: 1 }
 }
 
 fn deployment(generation: i64, replicas: i32, image: &str) -> Deployment {
@@ -24,7 +24,7 @@ fn deployment(generation: i64, replicas: i32, image: &str) -> Deployment {
 /// A Deployment at generation 2 that was available at generation 1 with image `a`.
 fn after(replicas: i32, now: Deployment) -> Deployment {
     let before = deployment(1, replicas, "a");
-    Deployment { status: Some(status(&before, Stage::Succeeded, &world(10))), ..now }
+    Deployment { status: Some(status(&before, Stage::Succeeded, &inputs(10))), ..now }
 }
 
 fn recreated(mut deployment: Deployment) -> Deployment {
@@ -54,26 +54,26 @@ type Row = ((i32, i32, i32), (&'static str, &'static str), (&'static str, &'stat
 
 // Each row: replicas, updated and ready; Available; Progressing.
 #[rstest]
-#[case::a_new_one_begins_unready(deployment(1, 3, "a"), Stage::Begun, ((3, 3, 0), NO, MOVING))]
-#[case::it_becomes_available(deployment(1, 3, "a"), Stage::Succeeded, ((3, 3, 3), YES, DONE))]
-#[case::it_fails(deployment(1, 3, "a"), Stage::Failed, ((3, 3, 0), NO, STUCK))]
-#[case::with_no_replica_it_cannot_fail(deployment(1, 0, "a"), Stage::Failed, ((0, 0, 0), YES, DONE))]
-#[case::a_new_template_keeps_the_old_available(after(3, deployment(2, 3, "b")), Stage::Begun, ((3, 0, 3), YES, MOVING))]
-#[case::a_new_template_arrives(after(3, deployment(2, 3, "b")), Stage::Succeeded, ((3, 3, 3), YES, DONE))]
-#[case::a_new_template_fails(after(3, deployment(2, 3, "b")), Stage::Failed, ((3, 3, 0), NO, STUCK))]
-#[case::recreating_drops_the_old_first(after(3, recreated(deployment(2, 3, "b"))), Stage::Begun, ((3, 3, 0), NO, MOVING))]
-#[case::scaling_up_is_no_progress(after(3, deployment(2, 8, "a")), Stage::Begun, ((8, 8, 3), NO, DONE))]
-#[case::a_quarter_may_be_missing(after(3, deployment(2, 4, "a")), Stage::Begun, ((4, 4, 3), YES, DONE))]
+#[case::new_deployment_is_not_available(deployment(1, 3, "a"), Stage::Begun, ((3, 3, 0), NO, MOVING))]
+#[case::deployment_becomes_available(deployment(1, 3, "a"), Stage::Succeeded, ((3, 3, 3), YES, DONE))]
+#[case::deployment_fails(deployment(1, 3, "a"), Stage::Failed, ((3, 3, 0), NO, STUCK))]
+#[case::deployment_without_replicas_cannot_fail(deployment(1, 0, "a"), Stage::Failed, ((0, 0, 0), YES, DONE))]
+#[case::new_template_keeps_old_pods_available(after(3, deployment(2, 3, "b")), Stage::Begun, ((3, 0, 3), YES, MOVING))]
+#[case::new_template_becomes_available(after(3, deployment(2, 3, "b")), Stage::Succeeded, ((3, 3, 3), YES, DONE))]
+#[case::new_template_fails(after(3, deployment(2, 3, "b")), Stage::Failed, ((3, 3, 0), NO, STUCK))]
+#[case::recreate_removes_old_pods_first(after(3, recreated(deployment(2, 3, "b"))), Stage::Begun, ((3, 3, 0), NO, MOVING))]
+#[case::scaling_up_does_not_change_progressing(after(3, deployment(2, 8, "a")), Stage::Begun, ((8, 8, 3), NO, DONE))]
+#[case::a_quarter_may_be_unavailable(after(3, deployment(2, 4, "a")), Stage::Begun, ((4, 4, 3), YES, DONE))]
 #[case::scaling_down_is_at_once(after(3, deployment(2, 1, "a")), Stage::Begun, ((1, 1, 1), YES, DONE))]
 #[case::scaling_to_zero(after(3, deployment(2, 0, "a")), Stage::Begun, ((0, 0, 0), YES, DONE))]
 #[case::scaled_to_zero(after(3, deployment(2, 0, "a")), Stage::Succeeded, ((0, 0, 0), YES, DONE))]
-#[case::pausing_changes_no_pod(after(3, paused(deployment(2, 3, "a"))), Stage::Begun, ((3, 3, 3), YES, PAUSED))]
-fn a_deployment_has_the_status_of_its_stage(
+#[case::pausing_keeps_pods(after(3, paused(deployment(2, 3, "a"))), Stage::Begun, ((3, 3, 3), YES, PAUSED))]
+fn deployment_has_the_status_of_its_stage(
     #[case] deployment: Deployment,
     #[case] stage: Stage,
     #[case] (pods, available, progressing): Row,
 ) {
-    let found = status(&deployment, stage, &world(20));
+    let found = status(&deployment, stage, &inputs(20));
     let number = |count: Option<i32>| count.unwrap_or(0);
     assert_eq!((number(found.replicas), number(found.updated_replicas), number(found.ready_replicas)), pods);
     assert_eq!(found.available_replicas, found.ready_replicas);
@@ -85,28 +85,28 @@ fn a_deployment_has_the_status_of_its_stage(
 }
 
 #[test]
-fn deciding_again_changes_nothing() {
+fn second_decision_changes_nothing() {
     for stage in [Stage::Begun, Stage::Succeeded, Stage::Failed] {
         let mut deployment = after(3, deployment(2, 3, "b"));
-        let once = status(&deployment, stage, &world(20));
+        let once = status(&deployment, stage, &inputs(20));
         deployment.status = Some(once.clone());
-        assert_eq!(status(&deployment, stage, &world(99)), once, "{stage:?}");
+        assert_eq!(status(&deployment, stage, &inputs(99)), once, "{stage:?}");
     }
 }
 
 #[test]
-fn what_is_available_stays_so_until_the_stage_is_over() {
+fn available_deployment_stays_available_after_a_restart() {
     let deployment = after(3, deployment(1, 3, "a"));
-    assert_eq!(Some(status(&deployment, Stage::Begun, &world(99))), deployment.status);
+    assert_eq!(Some(status(&deployment, Stage::Begun, &inputs(99))), deployment.status);
 }
 
 #[test]
-fn the_time_of_a_transition_moves_with_the_status_and_the_time_of_an_update_with_the_reason() {
+fn transition_time_changes_with_the_status_and_update_time_with_the_reason() {
     let times = |status: &DeploymentStatus, kind: &str| -> (Value, Value) {
         let condition = serde_json::to_value(find(status, kind).unwrap()).unwrap();
         (condition["lastTransitionTime"].clone(), condition["lastUpdateTime"].clone())
     };
-    let found = status(&after(3, deployment(2, 3, "b")), Stage::Begun, &world(20));
+    let found = status(&after(3, deployment(2, 3, "b")), Stage::Begun, &inputs(20));
     let (at_10, at_20) = (json!("1970-01-01T00:00:10Z"), json!("1970-01-01T00:00:20Z"));
     assert_eq!(times(&found, AVAILABLE), (at_10.clone(), at_10.clone()));
     assert_eq!(times(&found, PROGRESSING), (at_10, at_20));

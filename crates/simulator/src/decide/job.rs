@@ -1,42 +1,42 @@
-//! Jobs. Kubernetes checks every write of their status, so what is written here is consistent by its rules: a finished
-//! Job has a start, no active pods, and never changes again.
+//! The status of Jobs. Kubernetes validates every write of it: a finished Job has a start time and no active pods, and does not
+//! change any more.
 
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{World, count};
+use super::{Inputs, count};
 use crate::behaviour::Stage;
 
 const COMPLETE: &str = "Complete";
 const FAILED: &str = "Failed";
 const SUSPENDED: &str = "Suspended";
-/// Who runs a Job that names nobody.
+/// The default of `spec.managedBy`.
 const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
 
-/// Whether a Job waits for somebody to let it go on.
+/// Whether a Job is suspended.
 pub(crate) fn is_suspended(job: &Job) -> bool {
     job.spec.as_ref().is_some_and(|spec| spec.suspend == Some(true))
 }
 
-/// The status of a Job; nothing where it is not for us to say.
-pub(crate) fn status(job: &Job, stage: Stage, world: &World) -> Option<JobStatus> {
+/// The status of a Job. It is `None` if the Job is finished or another controller manages it.
+pub(crate) fn status(job: &Job, stage: Stage, inputs: &Inputs) -> Option<JobStatus> {
     let spec = job.spec.clone().unwrap_or_default();
     let old = job.status.clone().unwrap_or_default();
     if is_finished(&old) || spec.managed_by.as_deref().is_some_and(|manager| manager != JOB_CONTROLLER) {
         return None;
     }
     Some(match stage {
-        _ if is_suspended(job) => suspended(old, &world.now),
-        Stage::Begun => begun(old, &spec, &world.now),
-        Stage::Succeeded => succeeded(begun(old, &spec, &world.now), &spec, &world.now),
-        Stage::Failed => failed(begun(old, &spec, &world.now), &spec, &world.now),
+        _ if is_suspended(job) => suspended(old, &inputs.now),
+        Stage::Begun => begun(old, &spec, &inputs.now),
+        Stage::Succeeded => succeeded(begun(old, &spec, &inputs.now), &spec, &inputs.now),
+        Stage::Failed => failed(begun(old, &spec, &inputs.now), &spec, &inputs.now),
     })
 }
 
 fn is_finished(status: &JobStatus) -> bool {
     let conditions = status.conditions.iter().flatten();
-    let mut true_ones = conditions.filter(|condition| condition.status == "True");
-    true_ones.any(|condition| [COMPLETE, FAILED].contains(&condition.type_.as_str()))
+    let mut true_conditions = conditions.filter(|condition| condition.status == "True");
+    true_conditions.any(|condition| [COMPLETE, FAILED].contains(&condition.type_.as_str()))
 }
 
 fn suspended(mut status: JobStatus, now: &Time) -> JobStatus {
@@ -89,7 +89,7 @@ fn is_indexed(spec: &JobSpec) -> bool {
     spec.completion_mode.as_deref() == Some("Indexed")
 }
 
-/// All indexes of a Job, as Kubernetes writes sets of them: `0`, `0,1`, `0-4`.
+/// All indexes of a Job in Kubernetes' notation: `0`, `0,1`, `0-4`.
 fn indexes(completions: i32) -> String {
     match completions {
         ..=0 => String::new(),

@@ -1,6 +1,6 @@
-//! The status that an object should have at a stage of its rollout: pure, one file for each kind. While a rollout has
-//! begun and its generation was observed already, everything stays as it is; so what was ready before a restart, or
-//! before somebody changed the annotation, stays ready.
+//! Computes the status of an object at a stage of its rollout; pure, one file per kind. If a rollout is in progress and its
+//! generation is already observed, the status stays as it is: a workload that was ready before a restart, or before a change of
+//! the annotation, stays ready.
 
 pub(crate) mod daemon_set;
 pub(crate) mod deployment;
@@ -10,25 +10,24 @@ pub(crate) mod stateful_set;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What a decision needs to know besides the object.
+/// The inputs of a decision in addition to the object.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
-    /// The present instant, in whole seconds as statuses have it.
+pub(crate) struct Inputs {
+    /// The current time, in whole seconds, as in statuses.
     pub(crate) now: Time,
-    /// How many nodes a DaemonSet would run on.
+    /// The number of nodes that a DaemonSet would run on.
     pub(crate) nodes: i32,
 }
 
-/// A count as Kubernetes writes it: zero is left out.
+/// A count as Kubernetes writes it: zero is omitted.
 fn count(number: i32) -> Option<i32> {
     (number != 0).then_some(number)
 }
 
-/// The letters of names that Kubernetes generates.
+/// The characters of names that Kubernetes generates.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The name of what belongs to one version of a template, as ReplicaSets and revisions are named: it changes exactly
-/// when the template does.
+/// The name of a ReplicaSet or revision. It changes if and only if the template changes.
 fn revision(name: &str, template: Option<&PodTemplateSpec>) -> String {
     let bytes = template.and_then(|template| serde_json::to_vec(template).ok()).unwrap_or_default();
     // FNV-1a: short, and the same on every machine and in every version.
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_revision_changes_exactly_with_its_template() {
+    fn revision_changes_only_with_the_template() {
         let template = |image: &str| -> PodTemplateSpec {
             serde_json::from_value(json!({"spec": {"containers": [{"name": "c", "image": image}]}})).unwrap()
         };

@@ -1,4 +1,5 @@
-//! StatefulSets. Revisions are told apart by their names, as always; a partition keeps the lower ordinals back.
+//! The status of StatefulSets. Revisions are distinguished by name, as in Kubernetes; a partition keeps the lower ordinals at the
+//! old revision.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
 
@@ -29,7 +30,7 @@ pub(crate) fn status(set: &StatefulSet, stage: Stage) -> StatefulSetStatus {
             held => (desired, desired - held, current),
         },
     };
-    // A pod is of one revision or the other; where there is only one, every pod counts as both.
+    // A pod has the current or the update revision. If they are the same, every pod counts as both.
     let of_current = if current == new { desired } else { desired - updated };
     StatefulSetStatus {
         observed_generation: generation,
@@ -44,7 +45,7 @@ pub(crate) fn status(set: &StatefulSet, stage: Stage) -> StatefulSetStatus {
     }
 }
 
-/// How many of the lower ordinals an update leaves alone.
+/// How many of the lower ordinals an update does not change.
 fn held_back(spec: &StatefulSetSpec, desired: i32) -> i32 {
     let rolling = spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
     rolling.and_then(|rolling| rolling.partition).unwrap_or(0).clamp(0, desired)
@@ -74,7 +75,7 @@ mod tests {
         serde_json::to_value(status(&fresh, Stage::Succeeded)).unwrap()
     }
 
-    /// Replicas, ready, current, updated, and whether the revisions are one.
+    /// Replicas, ready, current, updated, and whether both revisions are the same.
     fn counts(status: &StatefulSetStatus) -> (i32, i32, i32, i32, bool) {
         assert_eq!(status.available_replicas.unwrap_or(0), status.ready_replicas.unwrap_or(0));
         (
@@ -87,26 +88,26 @@ mod tests {
     }
 
     #[rstest]
-    #[case::a_new_one_begins_unready(set(1, 3, "a", json!({"replicas": 0})), Stage::Begun, (3, 0, 3, 3, true))]
-    #[case::it_becomes_ready(set(1, 3, "a", json!({"replicas": 0})), Stage::Succeeded, (3, 3, 3, 3, true))]
-    #[case::it_fails_unready(set(1, 3, "a", json!({"replicas": 0})), Stage::Failed, (3, 0, 3, 3, true))]
-    #[case::an_update_keeps_the_old_ready(set(2, 3, "b", settled(3, "a")), Stage::Begun, (3, 3, 3, 0, false))]
-    #[case::an_update_ends_with_one_revision(set(2, 3, "b", settled(3, "a")), Stage::Succeeded, (3, 3, 3, 3, true))]
+    #[case::new_set_is_not_ready(set(1, 3, "a", json!({"replicas": 0})), Stage::Begun, (3, 0, 3, 3, true))]
+    #[case::set_becomes_ready(set(1, 3, "a", json!({"replicas": 0})), Stage::Succeeded, (3, 3, 3, 3, true))]
+    #[case::failed_set_is_not_ready(set(1, 3, "a", json!({"replicas": 0})), Stage::Failed, (3, 0, 3, 3, true))]
+    #[case::update_keeps_old_pods_ready(set(2, 3, "b", settled(3, "a")), Stage::Begun, (3, 3, 3, 0, false))]
+    #[case::update_ends_with_one_revision(set(2, 3, "b", settled(3, "a")), Stage::Succeeded, (3, 3, 3, 3, true))]
     #[case::scaling_up_keeps_the_revision(set(2, 5, "a", settled(3, "a")), Stage::Begun, (5, 3, 5, 5, true))]
     #[case::scaling_down_is_at_once(set(2, 1, "a", settled(3, "a")), Stage::Begun, (1, 1, 1, 1, true))]
     #[case::scaling_to_zero(set(2, 0, "a", settled(3, "a")), Stage::Succeeded, (0, 0, 0, 0, true))]
-    fn a_set_has_the_counts_of_its_stage(
+    fn stateful_set_has_the_counts_of_its_stage(
         #[case] set: StatefulSet,
         #[case] stage: Stage,
-        #[case] wanted: (i32, i32, i32, i32, bool),
+        #[case] expected: (i32, i32, i32, i32, bool),
     ) {
         let found = status(&set, stage);
-        assert_eq!(counts(&found), wanted);
+        assert_eq!(counts(&found), expected);
         assert_eq!(found.observed_generation, set.metadata.generation);
     }
 
     #[test]
-    fn a_partition_keeps_the_lower_ordinals_at_the_old_revision() {
+    fn partition_keeps_the_lower_ordinals_at_the_old_revision() {
         let mut set = set(2, 3, "b", settled(3, "a"));
         let spec = set.spec.as_mut().unwrap();
         spec.update_strategy =
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ready_stays_ready_until_the_stage_is_over() {
+    fn ready_stateful_set_stays_ready_after_a_restart() {
         let set = set(1, 3, "a", settled(3, "a"));
         assert_eq!(Some(status(&set, Stage::Begun)), set.status);
     }

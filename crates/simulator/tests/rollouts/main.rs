@@ -12,6 +12,7 @@ mod scenarios;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bellwether_runtime::Context;
 use bellwether_simulator::Simulator;
 use bellwether_testkit::{Cluster, SteadyClock, embedded, on_paused_time};
 use tokio::task::JoinSet;
@@ -24,7 +25,9 @@ pub(crate) fn delay(cluster: &Cluster) -> Duration {
 /// A simulator of a cluster, until it is dropped.
 pub(crate) fn simulate(cluster: &Cluster) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    tasks.spawn(Simulator::new(cluster.client(), delay(cluster), Arc::new(SteadyClock::default())).run());
+    let clock = Arc::new(SteadyClock::default());
+    let context = Context { clock, ..Context::standalone(cluster.client()) };
+    tasks.spawn(Simulator::new(context, delay(cluster)).run());
     tasks
 }
 

@@ -400,11 +400,16 @@ async fn a_rule_at_the_root_sees_names_and_nothing_else_of_metadata(cluster: &Cl
     assert_eq!(kind.causes(json!({"n": 1})).await, []);
     let found = kind.causes(json!({"n": 0})).await;
     assert_eq!(found, [("spec.n".to_owned(), "FieldValueInvalid".to_owned(), "Invalid value: n".to_owned())]);
-    let refused = cluster.post(&kind.path, &kind.object("other", json!({}))).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "<nil>").says("name");
+    let refused =
+        cluster.post(&kind.path, &kind.object("other", json!({}))).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueInvalid", "<nil>").assert_message("name");
     let group = format!("{}.example.com", cluster.namespace().await);
     let bad = with_rules(json!([{"rule": "self.metadata.labels.size() == 0"}]))(&group);
-    cluster.post(DEFINITIONS, &bad).await.refused(422, "Invalid").says("undefined field 'labels'");
+    cluster
+        .post(DEFINITIONS, &bad)
+        .await
+        .expect_failure(422, "Invalid")
+        .assert_message("undefined field 'labels'");
 }
 
 async fn transition_rules_compare_with_what_was(cluster: &Cluster) {
@@ -507,10 +512,10 @@ async fn a_status_update_is_held_to_the_rules(cluster: &Cluster) {
     cluster
         .merge(&path, &status(6))
         .await
-        .refused(422, "Invalid")
-        .because("FieldValueInvalid", "<nil>")
-        .says("too many");
-    let refused = cluster.merge(&path, &status(2)).await.refused(422, "Invalid");
-    refused.because("FieldValueInvalid", "status.count").says("never less");
+        .expect_failure(422, "Invalid")
+        .assert_cause("FieldValueInvalid", "<nil>")
+        .assert_message("too many");
+    let refused = cluster.merge(&path, &status(2)).await.expect_failure(422, "Invalid");
+    refused.assert_cause("FieldValueInvalid", "status.count").assert_message("never less");
     cluster.merge(&path, &status(5)).await.expect(200);
 }

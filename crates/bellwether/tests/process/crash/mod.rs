@@ -1,7 +1,7 @@
-//! Kill the server at random moments under load, over and over, and hold it to every answer it gave.
+//! Kills the server repeatedly at random times under load, and checks that every acknowledged write survives.
 //!
-//! `BELLWETHER_CRASH_CYCLES` sets how often it is killed and `BELLWETHER_CRASH_SEED` repeats the choices of a run
-//! (not its timing).
+//! `BELLWETHER_CRASH_CYCLES` sets how often it is killed and `BELLWETHER_CRASH_SEED` repeats the random
+//! choices of a run (not its timing).
 
 mod recorder;
 mod replica;
@@ -17,24 +17,24 @@ use rand::{Rng as _, RngCore as _, SeedableRng as _};
 use tokio::task::JoinSet;
 
 use crate::server::{Server, up};
-use recorder::{Recorder, Shelf};
+use recorder::{Recorder, Snapshot};
 use replica::Replica;
 use worker::Worker;
 
 const NAMESPACE: &str = "crash";
 const WORKERS: usize = 6;
-/// How many cycles a watcher sleeps that resumes late.
-const NAP: usize = 7;
+/// After how many cycles the late watcher resumes.
+const LATE_CYCLES: usize = 7;
 
-pub(crate) fn number_from(variable: &str) -> Option<u64> {
+pub(crate) fn number_from_env(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_server_keeps_what_it_acknowledged_and_nothing_else() {
-    let cycles = number_from("BELLWETHER_CRASH_CYCLES").unwrap_or(50) as usize;
-    let seed = number_from("BELLWETHER_CRASH_SEED").unwrap_or_else(|| rand::rng().next_u64());
+async fn killed_server_keeps_exactly_the_acknowledged_writes() {
+    let cycles = number_from_env("BELLWETHER_CRASH_CYCLES").unwrap_or(50) as usize;
+    let seed = number_from_env("BELLWETHER_CRASH_SEED").unwrap_or_else(|| rand::rng().next_u64());
     println!("{cycles} cycles, BELLWETHER_CRASH_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let parent = tempfile::tempdir().unwrap();
@@ -50,35 +50,35 @@ async fn a_killed_server_keeps_what_it_acknowledged_and_nothing_else() {
         let load = Duration::from_millis(random.random_range(20..=400));
         workers = kill_under_load(&mut server, workers, &recorder, &mut eager, load).await;
         if random.random_ratio(1, 5) {
-            let mut hasty = Server::launch(&dir, &mut up(&dir));
+            let mut killed_early = Server::launch(&dir, &mut up(&dir));
             tokio::time::sleep(Duration::from_millis(random.random_range(0..=80))).await;
-            hasty.kill();
+            killed_early.kill();
         }
         server = Server::start(&dir, &mut up(&dir));
-        let shelf = configmaps(&server).await;
-        recorder.judge(&list(&shelf).await);
-        let marker = recorder.mark(&shelf, cycle).await;
-        eager.catch_up(&shelf, marker, &recorder).await;
-        eager.compare(&list(&shelf).await);
-        if cycle % NAP == NAP - 1 || cycle + 1 == cycles {
-            late.catch_up(&shelf, marker, &recorder).await;
-            late.compare(&list(&shelf).await);
+        let configmaps = configmaps(&server).await;
+        recorder.check(&list(&configmaps).await);
+        let marker = recorder.mark(&configmaps, cycle).await;
+        eager.catch_up(&configmaps, marker, &recorder).await;
+        eager.compare(&list(&configmaps).await);
+        if cycle % LATE_CYCLES == LATE_CYCLES - 1 || cycle + 1 == cycles {
+            late.catch_up(&configmaps, marker, &recorder).await;
+            late.compare(&list(&configmaps).await);
         }
     }
     println!("{recorder}; {eager} (eager), {late} (late)");
-    assert!(recorder.acknowledged() > cycles, "hardly anything was written: {recorder}");
-    assert!(eager.resumed() > 0, "no watch was ever resumed: {eager}");
+    assert!(recorder.acknowledged() > cycles, "too few writes: {recorder}");
+    assert!(eager.resumed() > 0, "no watch was resumed: {eager}");
 }
 
 async fn configmaps(server: &Server) -> Api<ConfigMap> {
     Api::namespaced(server.client("hub").await, NAMESPACE)
 }
 
-async fn list(configmaps: &Api<ConfigMap>) -> Shelf {
-    Shelf::of(configmaps.list(&ListParams::default()).await.unwrap())
+async fn list(configmaps: &Api<ConfigMap>) -> Snapshot {
+    Snapshot::of(configmaps.list(&ListParams::default()).await.unwrap())
 }
 
-/// A namespace with everything that nobody deletes later.
+/// Creates the namespace, and the objects that are not deleted later.
 async fn prepare(server: &Server, recorder: &Recorder) {
     let namespaces: Api<Namespace> = Api::all(server.client("hub").await);
     let metadata = ObjectMeta { name: Some(NAMESPACE.into()), ..ObjectMeta::default() };
@@ -86,8 +86,8 @@ async fn prepare(server: &Server, recorder: &Recorder) {
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     let configmaps = configmaps(server).await;
     recorder.prepare(&configmaps).await;
-    // The server itself adds one object; after that all changes are ours.
-    tokio::time::timeout(crate::server::PATIENCE, async {
+    // The server creates one object itself. Later changes come only from the test.
+    tokio::time::timeout(crate::server::WAIT_TIMEOUT, async {
         while configmaps.get_opt("kube-root-ca.crt").await.unwrap().is_none() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -96,7 +96,7 @@ async fn prepare(server: &Server, recorder: &Recorder) {
     .unwrap();
 }
 
-/// Lets the workers write and a watcher watch, and kills the server in the midst of it.
+/// Kills the server while the workers write and a watcher watches.
 async fn kill_under_load(
     server: &mut Server,
     workers: Vec<Worker>,

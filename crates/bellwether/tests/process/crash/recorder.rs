@@ -1,5 +1,4 @@
-//! What the server answered, kept outside of it, and the judgement of what a restarted server shows. It does not
-//! write to the server, apart from its marks.
+//! Records the responses of the server, and checks the state of a restarted server against them. It writes only the marker.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -10,11 +9,11 @@ use kube::api::{Api, ObjectList, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 use std::sync::Mutex;
 
-/// The objects that all workers change, each worker a field of its own.
+/// The objects that all workers change. Each worker has its own field.
 pub(crate) const SHARED: [&str; 2] = ["shared-1", "shared-2"];
 const MARKER: &str = "marker";
 
-/// A payload in short.
+/// The hash of a payload.
 pub(crate) type Digest = u64;
 
 pub(crate) fn digest(payload: &str) -> Digest {
@@ -42,13 +41,13 @@ impl Version {
     }
 }
 
-/// A list as the server answered it.
-pub(crate) struct Shelf {
+/// A list response of the server.
+pub(crate) struct Snapshot {
     pub(crate) revision: u64,
     pub(crate) objects: BTreeMap<String, Version>,
 }
 
-impl Shelf {
+impl Snapshot {
     pub(crate) fn of(list: ObjectList<ConfigMap>) -> Self {
         let revision = list.metadata.resource_version.expect("a list has a resourceVersion");
         let name = |object: &ConfigMap| object.metadata.name.clone().expect("a name");
@@ -66,27 +65,27 @@ pub(crate) enum Intent {
     Delete,
 }
 
-/// What is known of an object that only one worker writes.
+/// The record of an object that only one worker writes.
 #[derive(Debug, Default)]
-struct Page {
-    /// The state that was acknowledged last; nothing when that was a delete.
-    known: Option<Version>,
-    /// Sent after that, and not answered yet.
+struct ObjectRecord {
+    /// The last acknowledged state; `None` after a delete.
+    acknowledged: Option<Version>,
+    /// A write that was sent after that, and has no response yet.
     intent: Option<Intent>,
 }
 
-impl Page {
-    /// Whether the object may be in this state: exactly as acknowledged, or wholly as the unanswered write has it.
+impl ObjectRecord {
+    /// Whether the object may have this state: the acknowledged one, or that of the write without a response.
     fn allows(&self, found: Option<&Version>) -> bool {
-        if found == self.known.as_ref() {
+        if found == self.acknowledged.as_ref() {
             return true;
         }
-        match (self.intent, &self.known, found) {
+        match (self.intent, &self.acknowledged, found) {
             (Some(Intent::Delete), _, None) => true,
-            (Some(Intent::Write(payload)), known, Some(found)) => {
-                let continues = known
+            (Some(Intent::Write(payload)), before, Some(found)) => {
+                let continues = before
                     .as_ref()
-                    .is_none_or(|known| found.uid == known.uid && found.revision > known.revision);
+                    .is_none_or(|before| found.uid == before.uid && found.revision > before.revision);
                 continues && found.data == BTreeMap::from([(worker_field(), payload)])
             }
             _ => false,
@@ -99,35 +98,36 @@ pub(crate) fn worker_field() -> String {
     "payload".to_owned()
 }
 
-/// What is known of a worker's field in an object that it shares.
+/// The record of a worker's field in a shared object.
 #[derive(Debug, Default)]
-struct Field {
-    known: Option<Digest>,
+struct FieldRecord {
+    acknowledged: Option<Digest>,
     intent: Option<Digest>,
 }
 
 #[derive(Default)]
-pub(crate) struct Recorder(Mutex<Book>);
+pub(crate) struct Recorder(Mutex<Records>);
 
 #[derive(Default)]
-struct Book {
-    pages: BTreeMap<String, Page>,
-    fields: BTreeMap<(&'static str, String), Field>,
+struct Records {
+    objects: BTreeMap<String, ObjectRecord>,
+    fields: BTreeMap<(&'static str, String), FieldRecord>,
     shared: BTreeMap<&'static str, Version>,
-    /// What every revision ever seen stood for.
+    /// The write of every revision that was seen.
     revisions: HashMap<u64, (String, Version)>,
     newest: u64,
     acknowledged: usize,
-    came_true: usize,
-    came_to_nothing: usize,
+    /// Writes without a response that were committed, and that were not.
+    committed: usize,
+    lost: usize,
 }
 
-impl Book {
-    /// A revision belongs to one write for ever.
+impl Records {
+    /// Checks that a revision belongs to only one write.
     fn see(&mut self, name: &str, version: &Version) {
         let write = (name.to_owned(), version.clone());
         let first = self.revisions.entry(version.revision).or_insert_with(|| write.clone());
-        assert_eq!(*first, write, "revision {} stands for two writes", version.revision);
+        assert_eq!(*first, write, "revision {} belongs to two writes", version.revision);
     }
 
     fn acknowledge(&mut self, name: &str, version: &Version) {
@@ -136,137 +136,141 @@ impl Book {
         self.acknowledged += 1;
     }
 
-    fn judge_page(&mut self, name: &str, found: Option<&Version>) {
-        let page = self.pages.entry(name.to_owned()).or_default();
-        assert!(page.allows(found), "{name}: found {found:?}, recorded {page:?}");
-        if page.intent.take().is_some() {
-            let unchanged = page.known.as_ref() == found;
-            self.came_true += usize::from(!unchanged);
-            self.came_to_nothing += usize::from(unchanged);
+    fn check_object(&mut self, name: &str, found: Option<&Version>) {
+        let record = self.objects.entry(name.to_owned()).or_default();
+        assert!(record.allows(found), "{name}: found {found:?}, recorded {record:?}");
+        if record.intent.take().is_some() {
+            let unchanged = record.acknowledged.as_ref() == found;
+            self.committed += usize::from(!unchanged);
+            self.lost += usize::from(unchanged);
         }
-        page.known = found.cloned();
+        record.acknowledged = found.cloned();
     }
 
-    fn judge_shared(&mut self, name: &'static str, found: Option<&Version>) {
-        let found = found.unwrap_or_else(|| panic!("{name} is gone, which nobody deleted"));
-        let known = &self.shared[name];
-        assert_eq!(found.uid, known.uid, "{name} is another object");
-        assert!(found.revision >= known.revision, "{name} is at {} again", found.revision);
+    fn check_shared(&mut self, name: &'static str, found: Option<&Version>) {
+        let found = found.unwrap_or_else(|| panic!("{name} was not deleted, and does not exist any more"));
+        let last = &self.shared[name];
+        assert_eq!(found.uid, last.uid, "{name} is another object");
+        assert!(found.revision >= last.revision, "{name} is back at revision {}", found.revision);
         for ((object, worker), field) in &mut self.fields {
             if *object != name {
                 continue;
             }
             let value = found.data.get(worker).copied();
-            let allowed = value == field.known || (field.intent.is_some() && value == field.intent);
+            let allowed = value == field.acknowledged || (field.intent.is_some() && value == field.intent);
             assert!(allowed, "{name}: {worker} is {value:?}, recorded {field:?}");
-            *field = Field { known: value, intent: None };
+            *field = FieldRecord { acknowledged: value, intent: None };
         }
         self.shared.insert(name, found.clone());
     }
 }
 
 impl Recorder {
-    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
-        self.0.lock().expect("no judgement has failed before")
+    fn records(&self) -> std::sync::MutexGuard<'_, Records> {
+        self.0.lock().expect("no check has failed before")
     }
 
-    /// Makes the objects that nobody deletes.
+    /// Creates the objects that are not deleted.
     pub(crate) async fn prepare(&self, configmaps: &Api<ConfigMap>) {
         for name in SHARED.into_iter().chain([MARKER]) {
             let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
             let object = ConfigMap { metadata, ..ConfigMap::default() };
-            let made = Version::of(&configmaps.create(&PostParams::default(), &object).await.unwrap());
-            let mut book = self.book();
-            book.acknowledge(name, &made);
+            let created = Version::of(&configmaps.create(&PostParams::default(), &object).await.unwrap());
+            let mut records = self.records();
+            records.acknowledge(name, &created);
             if name != MARKER {
-                book.shared.insert(name, made);
+                records.shared.insert(name, created);
             }
         }
     }
 
-    /// Writes a mark when nobody else writes: a watcher that has seen it has seen everything before it.
+    /// Writes the marker while no worker writes: a watcher that has seen it has seen all earlier changes.
     pub(crate) async fn mark(&self, configmaps: &Api<ConfigMap>, cycle: usize) -> u64 {
         let patch = json!({"data": {"cycle": cycle.to_string()}});
         let marked = configmaps.patch(MARKER, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
         let version = Version::of(&marked);
-        self.book().acknowledge(MARKER, &version);
+        self.records().acknowledge(MARKER, &version);
         version.revision
     }
 
-    /// The state of an object that one worker owns, as it was answered last or found after a restart.
-    pub(crate) fn known(&self, name: &str) -> Option<Version> {
-        self.book().pages.get(name).and_then(|page| page.known.clone())
+    /// The state of an object of one worker, from the last response or from the check after a restart.
+    pub(crate) fn acknowledged_version(&self, name: &str) -> Option<Version> {
+        self.records().objects.get(name).and_then(|record| record.acknowledged.clone())
     }
 
-    /// Notes a write before it is sent.
+    /// Records a write before it is sent.
     pub(crate) fn intend(&self, name: &str, intent: Intent) {
-        self.book().pages.entry(name.to_owned()).or_default().intent = Some(intent);
+        self.records().objects.entry(name.to_owned()).or_default().intent = Some(intent);
     }
 
-    /// Notes an answered write; nothing for a delete.
-    pub(crate) fn acknowledge(&self, name: &str, answered: Option<Version>) {
-        let mut book = self.book();
-        if let Some(version) = &answered {
-            let page = &book.pages[name];
-            assert!(page.allows(Some(version)), "{name}: answered {version:?}, recorded {page:?}");
-            book.acknowledge(name, version);
+    /// Records the response to a write; `None` is a delete.
+    pub(crate) fn acknowledge(&self, name: &str, response: Option<Version>) {
+        let mut records = self.records();
+        if let Some(version) = &response {
+            let record = &records.objects[name];
+            assert!(record.allows(Some(version)), "{name}: response {version:?}, recorded {record:?}");
+            records.acknowledge(name, version);
         } else {
-            book.acknowledged += 1;
+            records.acknowledged += 1;
         }
-        book.pages.insert(name.to_owned(), Page { known: answered, intent: None });
+        records.objects.insert(name.to_owned(), ObjectRecord { acknowledged: response, intent: None });
     }
 
     pub(crate) fn intend_field(&self, name: &'static str, worker: &str, payload: Digest) {
-        self.book().fields.entry((name, worker.to_owned())).or_default().intent = Some(payload);
+        self.records().fields.entry((name, worker.to_owned())).or_default().intent = Some(payload);
     }
 
-    pub(crate) fn acknowledge_field(&self, name: &'static str, worker: &str, answered: &Version) {
-        let mut book = self.book();
-        book.acknowledge(name, answered);
-        let field = book.fields.entry((name, worker.to_owned())).or_default();
-        let value = answered.data.get(worker).copied();
-        assert_eq!(value, field.intent, "{name}: {worker} was answered with another value than it sent");
-        *field = Field { known: value, intent: None };
-        if answered.revision > book.shared[name].revision {
-            book.shared.insert(name, answered.clone());
+    pub(crate) fn acknowledge_field(&self, name: &'static str, worker: &str, response: &Version) {
+        let mut records = self.records();
+        records.acknowledge(name, response);
+        let field = records.fields.entry((name, worker.to_owned())).or_default();
+        let value = response.data.get(worker).copied();
+        assert_eq!(value, field.intent, "{name}: the response to {worker} has another value than it sent");
+        *field = FieldRecord { acknowledged: value, intent: None };
+        if response.revision > records.shared[name].revision {
+            records.shared.insert(name, response.clone());
         }
     }
 
-    /// Notes a state that a watcher saw.
+    /// Records a state that a watcher saw.
     pub(crate) fn see(&self, name: &str, version: &Version) {
-        self.book().see(name, version);
+        self.records().see(name, version);
     }
 
-    /// Holds what a restarted server shows against everything that was answered before.
-    pub(crate) fn judge(&self, shelf: &Shelf) {
-        let mut book = self.book();
-        let newest = book.newest;
-        assert!(shelf.revision >= newest, "the list is at {}, but {newest} was answered", shelf.revision);
-        for (name, version) in &shelf.objects {
-            book.see(name, version);
-            let expected = book.pages.contains_key(name) || !name.starts_with("worker");
+    /// Checks the state of a restarted server against all recorded responses.
+    pub(crate) fn check(&self, snapshot: &Snapshot) {
+        let mut records = self.records();
+        let newest = records.newest;
+        assert!(
+            snapshot.revision >= newest,
+            "the list is at revision {}, but {newest} was acknowledged",
+            snapshot.revision
+        );
+        for (name, version) in &snapshot.objects {
+            records.see(name, version);
+            let expected = records.objects.contains_key(name) || !name.starts_with("worker");
             assert!(expected, "{name} was never written");
         }
-        for name in book.pages.keys().cloned().collect::<Vec<_>>() {
-            book.judge_page(&name, shelf.objects.get(&name));
+        for name in records.objects.keys().cloned().collect::<Vec<_>>() {
+            records.check_object(&name, snapshot.objects.get(&name));
         }
         for name in SHARED {
-            book.judge_shared(name, shelf.objects.get(name));
+            records.check_shared(name, snapshot.objects.get(name));
         }
     }
 
     pub(crate) fn acknowledged(&self) -> usize {
-        self.book().acknowledged
+        self.records().acknowledged
     }
 }
 
 impl fmt::Display for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let book = self.book();
+        let records = self.records();
         write!(
             f,
-            "{} writes answered; of those cut off {} came true and {} did not; newest revision {}",
-            book.acknowledged, book.came_true, book.came_to_nothing, book.newest
+            "{} writes acknowledged; of those without a response {} were committed and {} were not; newest revision {}",
+            records.acknowledged, records.committed, records.lost, records.newest
         )
     }
 }

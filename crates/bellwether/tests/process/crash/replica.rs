@@ -1,5 +1,5 @@
-//! A watcher's picture of the objects, made of events only: one list at the start (and after a 410), and from then
-//! on every watch resumes where the last one broke off.
+//! A replica of the objects that is built from watch events: one list at the start (and after a 410), and then every watch
+//! resumes at the last revision.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,13 +8,13 @@ use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 
-use super::recorder::{Recorder, Shelf, Version};
-use crate::server::PATIENCE;
+use super::recorder::{Recorder, Snapshot, Version};
+use crate::server::WAIT_TIMEOUT;
 
 #[derive(Default)]
 pub(crate) struct Replica {
     objects: BTreeMap<String, Version>,
-    /// The last revision that was seen; nothing before the first list.
+    /// The last revision that was seen; `None` before the first list.
     revision: Option<u64>,
     events: usize,
     resumed: usize,
@@ -23,27 +23,30 @@ pub(crate) struct Replica {
 
 /// How a watch ended.
 enum Ending {
-    /// The connection broke, or what was waited for was seen.
+    /// The connection ended, or the awaited revision was seen.
     Ended,
-    /// The history is gone: only a list helps.
+    /// The revision is too old (410): a new list is needed.
     Expired,
 }
 
 impl Replica {
-    /// Follows until the server is gone.
+    /// Watches until the connection ends.
     pub(crate) async fn follow(&mut self, configmaps: &Api<ConfigMap>, recorder: &Recorder) {
         self.watch(configmaps, u64::MAX, recorder).await;
     }
 
-    /// Resumes, and follows up to a revision.
+    /// Resumes the watch, and reads events up to a revision.
     pub(crate) async fn catch_up(&mut self, configmaps: &Api<ConfigMap>, to: u64, recorder: &Recorder) {
         let caught_up = async {
             while self.revision.is_none_or(|revision| revision < to) {
                 self.watch(configmaps, to, recorder).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, caught_up).await.is_err() {
-            panic!("the watcher did not see revision {to} within {PATIENCE:?}: it is at {:?}", self.revision);
+        if tokio::time::timeout(WAIT_TIMEOUT, caught_up).await.is_err() {
+            panic!(
+                "the watcher did not see revision {to} within {WAIT_TIMEOUT:?}: it is at {:?}",
+                self.revision
+            );
         }
     }
 
@@ -65,10 +68,10 @@ impl Replica {
     }
 
     async fn list(&mut self, configmaps: &Api<ConfigMap>) -> kube::Result<u64> {
-        let shelf = Shelf::of(configmaps.list(&ListParams::default()).await?);
-        self.objects = shelf.objects;
-        self.revision = Some(shelf.revision);
-        Ok(shelf.revision)
+        let snapshot = Snapshot::of(configmaps.list(&ListParams::default()).await?);
+        self.objects = snapshot.objects;
+        self.revision = Some(snapshot.revision);
+        Ok(snapshot.revision)
     }
 
     async fn read(
@@ -85,10 +88,10 @@ impl Replica {
             let Some(event) = stream.try_next().await? else { break };
             revision = match event {
                 WatchEvent::Error(status) if status.code == 410 => return Ok(Ending::Expired),
-                WatchEvent::Error(status) => panic!("a watch was refused: {status:?}"),
+                WatchEvent::Error(status) => panic!("a watch failed: {status:?}"),
                 WatchEvent::Bookmark(bookmark) => {
                     let at = bookmark.metadata.resource_version.parse().unwrap();
-                    assert!(at >= revision, "a bookmark leads back from {revision} to {at}");
+                    assert!(at >= revision, "a bookmark goes back from {revision} to {at}");
                     at
                 }
                 change => self.apply(change, revision, recorder),
@@ -98,7 +101,7 @@ impl Replica {
         Ok(Ending::Ended)
     }
 
-    /// Takes over a change, which must fit what was seen before: else an event is missing or came twice.
+    /// Applies a change. It must be consistent with the replica: otherwise an event is missing or was sent twice.
     fn apply(&mut self, change: WatchEvent<ConfigMap>, after: u64, recorder: &Recorder) -> u64 {
         let (object, deleted) = match &change {
             WatchEvent::Deleted(object) => (object, true),
@@ -110,11 +113,11 @@ impl Replica {
         assert!(version.revision > after, "{name}: revision {} after {after}", version.revision);
         recorder.see(&name, &version);
         let before = self.objects.get(&name).map(|before| before.uid.as_str());
-        let fits = match &change {
+        let is_consistent = match &change {
             WatchEvent::Added(_) => before.is_none(),
             _ => before == Some(version.uid.as_str()),
         };
-        assert!(fits, "{name}: {change:?} does not follow {before:?}");
+        assert!(is_consistent, "{name}: {change:?} does not follow {before:?}");
         self.events += 1;
         let revision = version.revision;
         if deleted {
@@ -125,9 +128,9 @@ impl Replica {
         revision
     }
 
-    /// The picture must be the list, object by object.
-    pub(crate) fn compare(&self, shelf: &Shelf) {
-        assert_eq!(self.objects, shelf.objects, "the watcher and the list disagree");
+    /// Checks that the replica equals the list.
+    pub(crate) fn compare(&self, snapshot: &Snapshot) {
+        assert_eq!(self.objects, snapshot.objects, "the watcher and the list disagree");
     }
 
     pub(crate) fn resumed(&self) -> usize {

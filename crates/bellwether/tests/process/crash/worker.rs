@@ -1,5 +1,5 @@
-//! A client that creates, patches, replaces and deletes objects of its own, and patches its fields of shared ones,
-//! until the server is gone. It notes every write before it sends it and after it is answered.
+//! A client that creates, patches, replaces and deletes its own objects, and patches its fields of shared objects, until the
+//! server is killed. It records every write before it sends it, and its response.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::recorder::{Intent, Recorder, SHARED, Version, digest, worker_field};
 
 const OBJECTS: usize = 8;
-const LONGEST_PAYLOAD: usize = 6000;
+const MAX_PAYLOAD_BYTES: usize = 6000;
 
 pub(crate) struct Worker {
     name: String,
@@ -21,51 +21,56 @@ pub(crate) struct Worker {
     sent: usize,
 }
 
-/// The server was gone before it answered.
-struct CutOff;
+/// The server was killed before it responded.
+struct NoResponse;
 
 impl Worker {
     pub(crate) fn new(number: usize, seed: u64) -> Self {
         Self { name: format!("worker-{number}"), random: StdRng::seed_from_u64(seed), sent: 0 }
     }
 
-    /// Writes until the server is gone.
+    /// Writes until the server is killed.
     pub(crate) async fn write(mut self, configmaps: Api<ConfigMap>, recorder: Arc<Recorder>) -> Self {
         while self.write_once(&configmaps, &recorder).await.is_ok() {}
         self
     }
 
-    async fn write_once(&mut self, configmaps: &Api<ConfigMap>, recorder: &Recorder) -> Result<(), CutOff> {
+    async fn write_once(
+        &mut self,
+        configmaps: &Api<ConfigMap>,
+        recorder: &Recorder,
+    ) -> Result<(), NoResponse> {
         let payload = self.payload();
         if self.random.random_ratio(1, 4) {
             let shared = SHARED.choose(&mut self.random).copied().unwrap_or(SHARED[0]);
             return self.patch_shared(configmaps, recorder, shared, payload).await;
         }
         let name = format!("{}-{}", self.name, self.random.random_range(0..OBJECTS));
-        let Some(known) = recorder.known(&name) else {
+        let Some(current) = recorder.acknowledged_version(&name) else {
             recorder.intend(&name, Intent::Write(digest(&payload)));
             let object = object(&name, None, payload);
-            let made = answered(configmaps.create(&PostParams::default(), &object).await)?;
-            recorder.acknowledge(&name, Some(Version::of(&made)));
+            let written = expect_success(configmaps.create(&PostParams::default(), &object).await)?;
+            recorder.acknowledge(&name, Some(Version::of(&written)));
             return Ok(());
         };
         match self.random.random_range(0..10) {
             0..3 => {
                 recorder.intend(&name, Intent::Delete);
-                answered(configmaps.delete(&name, &DeleteParams::default()).await)?;
+                expect_success(configmaps.delete(&name, &DeleteParams::default()).await)?;
                 recorder.acknowledge(&name, None);
             }
             3..6 => {
                 recorder.intend(&name, Intent::Write(digest(&payload)));
-                let object = object(&name, Some(&known), payload);
-                let made = answered(configmaps.replace(&name, &PostParams::default(), &object).await)?;
-                recorder.acknowledge(&name, Some(Version::of(&made)));
+                let object = object(&name, Some(&current), payload);
+                let written =
+                    expect_success(configmaps.replace(&name, &PostParams::default(), &object).await)?;
+                recorder.acknowledge(&name, Some(Version::of(&written)));
             }
             _ => {
                 recorder.intend(&name, Intent::Write(digest(&payload)));
                 let patch = Patch::Merge(json!({"data": {worker_field(): payload}}));
-                let made = answered(configmaps.patch(&name, &PatchParams::default(), &patch).await)?;
-                recorder.acknowledge(&name, Some(Version::of(&made)));
+                let written = expect_success(configmaps.patch(&name, &PatchParams::default(), &patch).await)?;
+                recorder.acknowledge(&name, Some(Version::of(&written)));
             }
         }
         Ok(())
@@ -77,27 +82,27 @@ impl Worker {
         recorder: &Recorder,
         shared: &'static str,
         payload: String,
-    ) -> Result<(), CutOff> {
+    ) -> Result<(), NoResponse> {
         recorder.intend_field(shared, &self.name, digest(&payload));
         let patch = Patch::Merge(json!({"data": {&self.name: payload}}));
-        let made = answered(configmaps.patch(shared, &PatchParams::default(), &patch).await)?;
-        recorder.acknowledge_field(shared, &self.name, &Version::of(&made));
+        let written = expect_success(configmaps.patch(shared, &PatchParams::default(), &patch).await)?;
+        recorder.acknowledge_field(shared, &self.name, &Version::of(&written));
         Ok(())
     }
 
-    /// A payload that was never sent before.
+    /// A payload that was not sent before.
     fn payload(&mut self) -> String {
         self.sent += 1;
-        let filler = "x".repeat(self.random.random_range(0..LONGEST_PAYLOAD));
+        let filler = "x".repeat(self.random.random_range(0..MAX_PAYLOAD_BYTES));
         format!("{} {} {filler}", self.name, self.sent)
     }
 }
 
-/// A refusal is a failure of the test: nobody else writes where this worker does.
-fn answered<T>(outcome: kube::Result<T>) -> Result<T, CutOff> {
+/// An error response fails the test: no other client writes the objects of this worker.
+fn expect_success<T>(outcome: kube::Result<T>) -> Result<T, NoResponse> {
     outcome.map_err(|error| match error {
-        kube::Error::Api(status) => panic!("a write was refused: {status:?}"),
-        _ => CutOff,
+        kube::Error::Api(status) => panic!("a write failed: {status:?}"),
+        _ => NoResponse,
     })
 }
 

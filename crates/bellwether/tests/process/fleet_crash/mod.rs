@@ -1,9 +1,9 @@
-//! Kill the fleet API at random moments while reports come in, over and over, and hold it to every answer it gave.
+//! Kills the fleet API repeatedly at random times while reports are sent, and checks that every acknowledged write survives.
 //!
-//! `BELLWETHER_FLEET_CRASH_CYCLES` sets how often it is killed and `BELLWETHER_CRASH_SEED` repeats the choices of a run
-//! (not its timing).
+//! `BELLWETHER_FLEET_CRASH_CYCLES` sets how often it is killed and `BELLWETHER_CRASH_SEED` repeats the random
+//! choices of a run (not its timing).
 
-mod follower;
+mod feed_replica;
 mod reporter;
 
 use std::collections::BTreeMap;
@@ -18,69 +18,69 @@ use rand::{Rng as _, RngCore as _, SeedableRng as _};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::crash::number_from;
+use crate::crash::number_from_env;
 use crate::server::{FleetApi, Server, fleet_api};
-use follower::Follower;
-use reporter::{Reporter, Tally};
+use feed_replica::FeedReplica;
+use reporter::{Counts, Reporter};
 
-/// Together they send some twelve hundred requests a second, so that a thousand are answered on a quiet machine.
+/// Together they send about 1,200 requests per second, so that an idle machine responds to 1,000.
 const REPORTERS: u32 = 32;
-const PACE: Duration = Duration::from_millis(27);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(27);
 
 const CONFIG: &str = "
 entities:
   - {kind: Cluster, plural: clusters, required_adapters: [validation, dns]}
 ";
-/// A cluster that is written when nobody else writes: who has heard of it has heard of everything before.
+/// A cluster that is written while no reporter writes: a replica that has received it has received all earlier changes.
 const MARKER: &str = "marker";
 
 /// All clusters, by name.
-type Listed = BTreeMap<String, Resource>;
+type ClustersByName = BTreeMap<String, Resource>;
 
-/// What stands between the API and its database, and can be cut.
-trait Wire {
-    fn cut(&self) {}
-    fn mend(&self) {}
-    /// How many of ten cycles begin their end by a cut.
-    const CUTS: u32 = 0;
+/// The connection between the API and its database.
+trait DatabaseLink {
+    fn interrupt(&self) {}
+    fn restore(&self) {}
+    /// In how many of ten cycles the connection is interrupted before the kill.
+    const INTERRUPTIONS: u32 = 0;
 }
 
-/// SQLite is part of the process.
-struct NoWire;
+/// SQLite is part of the process, and has no connection.
+struct InProcess;
 
-impl Wire for NoWire {}
+impl DatabaseLink for InProcess {}
 
 #[cfg(feature = "real-postgres")]
-impl Wire for crate::wire::Wire {
-    fn cut(&self) {
-        self.cut();
+impl DatabaseLink for crate::postgres_proxy::PostgresProxy {
+    fn interrupt(&self) {
+        self.interrupt();
     }
 
-    fn mend(&self) {
-        self.mend();
+    fn restore(&self) {
+        self.restore();
     }
 
-    const CUTS: u32 = 3;
+    const INTERRUPTIONS: u32 = 3;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_fleet_api_keeps_what_it_acknowledged_on_sqlite() {
+async fn killed_fleet_api_keeps_acknowledged_writes_on_sqlite() {
     let dir = tempfile::tempdir().unwrap();
     let database = format!("sqlite:{}", dir.path().join("fleet.db").display());
-    kill_over_and_over("SQLite", dir.path(), &database, &NoWire).await;
+    kill_repeatedly("SQLite", dir.path(), &database, &InProcess).await;
 }
 
 #[cfg(feature = "real-postgres")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_fleet_api_keeps_what_it_acknowledged_on_postgres() {
+async fn killed_fleet_api_keeps_acknowledged_writes_on_postgres() {
     let dir = tempfile::tempdir().unwrap();
-    let wire = crate::wire::Wire::to(&bellwether_testkit::postgres::Postgres::start());
-    kill_over_and_over("PostgreSQL", dir.path(), wire.url(), &wire).await;
+    let proxy = crate::postgres_proxy::PostgresProxy::start(&bellwether_testkit::postgres::Postgres::start());
+    kill_repeatedly("PostgreSQL", dir.path(), proxy.url(), &proxy).await;
 }
 
-async fn kill_over_and_over<W: Wire>(store: &str, dir: &Path, database: &str, wire: &W) {
-    let cycles = number_from("BELLWETHER_FLEET_CRASH_CYCLES").unwrap_or(20);
-    let seed = number_from("BELLWETHER_CRASH_SEED").unwrap_or_else(|| rand::rng().next_u64());
+async fn kill_repeatedly<L: DatabaseLink>(store: &str, dir: &Path, database: &str, link: &L) {
+    let cycles = number_from_env("BELLWETHER_FLEET_CRASH_CYCLES").unwrap_or(20);
+    let seed = number_from_env("BELLWETHER_CRASH_SEED").unwrap_or_else(|| rand::rng().next_u64());
     println!("{store}: {cycles} cycles, BELLWETHER_CRASH_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let config = dir.join("config.yaml");
@@ -92,80 +92,82 @@ async fn kill_over_and_over<W: Wire>(store: &str, dir: &Path, database: &str, wi
     };
 
     let mut api = FleetApi::start(&dir.join("fleet"), &mut command());
-    let (mut reporters, mut follower) = prepare(&api.client(), &mut random).await;
-    let mut tally = Tally::default();
+    let (mut reporters, mut replica) = prepare(&api.client(), &mut random).await;
+    let mut counts = Counts::default();
     let mut under_load = Duration::ZERO;
     for cycle in 0..cycles {
         let load = Duration::from_millis(random.random_range(20..=400));
-        let grace = random.random_ratio(W::CUTS, 10).then(|| random.random_range(0..=20));
+        let grace = random.random_ratio(L::INTERRUPTIONS, 10).then(|| random.random_range(0..=20));
         let end = async |api: &mut FleetApi| {
             tokio::time::sleep(load).await;
             if let Some(grace) = grace {
-                wire.cut();
+                link.interrupt();
                 tokio::time::sleep(Duration::from_millis(grace)).await;
             }
             api.kill();
         };
-        reporters = report_until(&mut api, reporters, &mut follower, end).await;
+        reporters = report_until(&mut api, reporters, &mut replica, end).await;
         under_load += load;
-        wire.mend();
+        link.restore();
         if random.random_ratio(1, 5) {
-            let mut hasty = Server::launch(&dir.join("fleet"), &mut command());
+            let mut killed_early = Server::launch(&dir.join("fleet"), &mut command());
             tokio::time::sleep(Duration::from_millis(random.random_range(0..=80))).await;
-            hasty.kill();
+            killed_early.kill();
         }
         api = FleetApi::start(&dir.join("fleet"), &mut command());
         let client = api.client();
-        // What was cut off comes true before this is answered, or never.
+        // Writes without a response are committed before this response, or never.
         let marked = mark(&client, cycle).await;
         let listed = list(&client).await;
-        let told = tally.unavailable;
-        reporters = judge(&client, reporters, &listed, &mut tally).await;
-        assert!(grace.is_some() || tally.unavailable == told, "503 while the database was there: {tally}");
-        follower.catch_up(&client, &marked).await;
-        follower.compare(&listed);
+        let unavailable_before = counts.unavailable;
+        reporters = check(&client, reporters, &listed, &mut counts).await;
+        assert!(
+            grace.is_some() || counts.unavailable == unavailable_before,
+            "503 although the database was reachable: {counts}"
+        );
+        replica.catch_up(&client, &marked).await;
+        replica.compare(&listed);
     }
-    let expected = 1 + reporters.iter().map(Reporter::clusters).sum::<usize>();
-    assert_eq!(list(&api.client()).await.len(), expected, "clusters that nobody made");
-    let rate = f64::from(tally.answered) / under_load.as_secs_f64();
-    println!("{store}: {tally}, {rate:.0}/s under load; {follower}");
-    assert!(u64::from(tally.answered) > cycles, "hardly anything was written: {tally}");
+    let expected = 1 + reporters.iter().map(Reporter::cluster_count).sum::<usize>();
+    assert_eq!(list(&api.client()).await.len(), expected, "there are clusters that no reporter created");
+    let rate = f64::from(counts.acknowledged) / under_load.as_secs_f64();
+    println!("{store}: {counts}, {rate:.0}/s under load; {replica}");
+    assert!(u64::from(counts.acknowledged) > cycles, "too few writes: {counts}");
 }
 
-/// How long a stop may take.
-const STOP: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_fleet_api_answers_what_it_did_although_somebody_watches() {
+async fn stopped_fleet_api_responds_to_every_committed_write_although_a_client_watches() {
     let dir = tempfile::tempdir().unwrap();
     let database = format!("sqlite:{}", dir.path().join("fleet.db").display());
     let mut api = FleetApi::start(&dir.path().join("fleet"), &mut fleet_api(&database));
-    let (reporters, mut follower) = prepare(&api.client(), &mut StdRng::seed_from_u64(1)).await;
+    let (reporters, mut replica) = prepare(&api.client(), &mut StdRng::seed_from_u64(1)).await;
     let end = async |api: &mut FleetApi| {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let asked = Instant::now();
+        let signalled = Instant::now();
         let status = tokio::task::block_in_place(|| api.terminate());
-        assert!(asked.elapsed() < STOP, "it took {:?}", asked.elapsed());
+        assert!(signalled.elapsed() < STOP_TIMEOUT, "it took {:?}", signalled.elapsed());
         assert_eq!(status.code(), Some(0), "{}", api.log());
     };
-    let reporters = report_until(&mut api, reporters, &mut follower, end).await;
+    let reporters = report_until(&mut api, reporters, &mut replica, end).await;
 
     let api = FleetApi::start(&dir.path().join("fleet"), &mut fleet_api(&database));
-    let mut tally = Tally::default();
-    judge(&api.client(), reporters, &list(&api.client()).await, &mut tally).await;
-    println!("{tally}");
-    assert_eq!(tally.came_true, 0, "it did what it did not answer: {tally}");
+    let mut counts = Counts::default();
+    check(&api.client(), reporters, &list(&api.client()).await, &mut counts).await;
+    println!("{counts}");
+    assert_eq!(counts.committed, 0, "a write was committed without a response: {counts}");
 }
 
-/// Registers clusters, and lets a follower hear of them while nobody writes.
-async fn prepare(client: &Client, random: &mut StdRng) -> (Vec<Reporter>, Follower) {
+/// Creates clusters, and waits until a replica has received them.
+async fn prepare(client: &Client, random: &mut StdRng) -> (Vec<Reporter>, FeedReplica) {
     let mut reporters = Vec::new();
     for number in 0..REPORTERS {
         reporters.push(Reporter::register(client, number, random.next_u64()).await);
     }
-    let mut follower = Follower::default();
-    follower.catch_up(client, &create(client, MARKER).await).await;
-    (reporters, follower)
+    let mut replica = FeedReplica::default();
+    replica.catch_up(client, &create(client, MARKER).await).await;
+    (reporters, replica)
 }
 
 async fn create(client: &Client, name: &str) -> Resource {
@@ -173,20 +175,20 @@ async fn create(client: &Client, name: &str) -> Resource {
     client.call(Method::POST, "/clusters", Some(&body)).await.unwrap()
 }
 
-/// Writes the marker when nobody else writes.
+/// Writes the marker, while no reporter writes.
 async fn mark(client: &Client, cycle: u64) -> Resource {
     let marker = list(client).await.remove(MARKER).unwrap();
     let body = json!({"spec": {"cycle": cycle}});
     client.call(Method::PATCH, &format!("/clusters/{}", marker.id), Some(&body)).await.unwrap()
 }
 
-async fn list(client: &Client) -> Listed {
-    let mut listed = Listed::new();
+async fn list(client: &Client) -> ClustersByName {
+    let mut listed = ClustersByName::new();
     for page in 1.. {
         let path = format!("/clusters?order=name&size=100&page={page}");
         let list: ListOf<Resource> = client.call(Method::GET, &path, None).await.unwrap();
         if list.items.is_empty() {
-            assert_eq!(listed.len() as u64, list.total, "the pages together are not the list");
+            assert_eq!(listed.len() as u64, list.total, "the pages do not add up to the total");
             break;
         }
         listed.extend(list.items.into_iter().map(|item| (item.name.clone(), item)));
@@ -194,39 +196,39 @@ async fn list(client: &Client) -> Listed {
     listed
 }
 
-/// Lets the reporters report and a follower follow, and ends the server in the midst of it.
+/// Ends the server while the reporters report and a replica watches.
 async fn report_until(
     api: &mut FleetApi,
     reporters: Vec<Reporter>,
-    follower: &mut Follower,
+    replica: &mut FeedReplica,
     end: impl AsyncFnOnce(&mut FleetApi),
 ) -> Vec<Reporter> {
     let client = api.client();
     let mut reporting = JoinSet::new();
     for reporter in reporters {
-        reporting.spawn(reporter.report(client.clone(), PACE));
+        reporting.spawn(reporter.report(client.clone(), REQUEST_INTERVAL));
     }
-    tokio::join!(end(api), follower.follow(&client));
+    tokio::join!(end(api), replica.follow(&client));
     let mut reporters = reporting.join_all().await;
     reporters.sort_by_key(Reporter::number);
     reporters
 }
 
-async fn judge(
+async fn check(
     client: &Client,
     reporters: Vec<Reporter>,
-    listed: &Listed,
-    tally: &mut Tally,
+    listed: &ClustersByName,
+    counts: &mut Counts,
 ) -> Vec<Reporter> {
-    let judging = reporters.into_iter().map(async |mut reporter| {
-        let counted = reporter.judge(client, listed).await;
+    let checks = reporters.into_iter().map(async |mut reporter| {
+        let counted = reporter.check(client, listed).await;
         (reporter, counted)
     });
-    let judged = futures::future::join_all(judging).await;
-    judged
+    let checked = futures::future::join_all(checks).await;
+    checked
         .into_iter()
         .map(|(reporter, counted)| {
-            tally.add(&counted);
+            counts.add(&counted);
             reporter
         })
         .collect()

@@ -1,5 +1,5 @@
-//! A client that alone writes its clusters: it reports as their adapters, changes them and makes new ones, one request after
-//! another until the server is gone. So it knows exactly what must be there, but for the one request that was cut off.
+//! The only client that writes its clusters: it reports as their adapters, changes them and creates new ones, one request after
+//! the other, until the server is killed. So it knows their exact state, except for the request without a response.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,51 +16,51 @@ use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
-use super::{Listed, create};
+use super::{ClustersByName, create};
 
 const ADAPTERS: [&str; 2] = ["validation", "dns"];
-/// How many clusters each begins with.
+/// How many clusters each reporter creates at first.
 const CLUSTERS: usize = 2;
-/// As many entries as a page of the log has.
-const PAGE: usize = 100;
+/// The number of entries of a page of the log.
+const PAGE_SIZE: usize = 100;
 
-/// A report that counts: of which adapter, and when it looked.
+/// An accepted report: its adapter and its observed time.
 type Reported = (&'static str, Timestamp);
 
-/// A cluster as it must be.
-struct Owned {
+/// The expected state of a cluster.
+struct ExpectedCluster {
     id: Id,
     name: String,
     generation: i64,
-    /// What its spec says, which moves with the generation.
+    /// The value in its spec, which changes with the generation.
     change: u64,
     reports: Vec<Reported>,
 }
 
-/// A request that is under way.
+/// A request without a response so far.
 enum Intent {
-    Report { place: usize, reported: Reported },
-    Change { place: usize, change: u64 },
+    Report { index: usize, reported: Reported },
+    Change { index: usize, change: u64 },
     Create { name: String },
 }
 
 pub(super) struct Reporter {
     number: u32,
     random: StdRng,
-    owned: Vec<Owned>,
+    clusters: Vec<ExpectedCluster>,
     sent: u64,
     last: Timestamp,
     intent: Option<Intent>,
-    answered: u32,
+    acknowledged: u32,
     unavailable: u32,
 }
 
-/// Why nobody knows what became of a request.
-enum CutOff {
-    /// The server was gone before it answered.
-    FromTheServer,
-    /// The server says that it could not tell.
-    FromItsDatabase,
+/// Why the result of a request is unknown.
+enum Unknown {
+    /// The server was killed before it responded.
+    NoResponse,
+    /// The server responded with 503, because it lost its database.
+    Unavailable,
 }
 
 impl Reporter {
@@ -68,16 +68,16 @@ impl Reporter {
         let mut reporter = Self {
             number,
             random: StdRng::seed_from_u64(seed),
-            owned: Vec::new(),
+            clusters: Vec::new(),
             sent: 0,
             last: Timestamp::UNIX_EPOCH,
             intent: None,
-            answered: 0,
+            acknowledged: 0,
             unavailable: 0,
         };
         for _ in 0..CLUSTERS {
             let name = reporter.new_name();
-            reporter.own(&create(client, &name).await);
+            reporter.add_cluster(&create(client, &name).await);
         }
         reporter
     }
@@ -86,35 +86,35 @@ impl Reporter {
         self.number
     }
 
-    pub(super) fn clusters(&self) -> usize {
-        self.owned.len()
+    pub(super) fn cluster_count(&self) -> usize {
+        self.clusters.len()
     }
 
-    /// Sends requests at a pace until the server is gone.
-    pub(super) async fn report(mut self, client: Client, pace: Duration) -> Self {
-        let mut ticks = tokio::time::interval(pace);
+    /// Sends requests at an interval until the server is killed.
+    pub(super) async fn report(mut self, client: Client, interval: Duration) -> Self {
+        let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
         loop {
             ticks.tick().await;
             let intent = self.choose();
-            if let Err(cut_off) = self.send(&client, &intent).await {
-                self.unavailable += u32::from(matches!(cut_off, CutOff::FromItsDatabase));
+            if let Err(unknown) = self.send(&client, &intent).await {
+                self.unavailable += u32::from(matches!(unknown, Unknown::Unavailable));
                 self.intent = Some(intent);
                 return self;
             }
-            self.came_true(intent);
-            self.answered += 1;
+            self.record_success(intent);
+            self.acknowledged += 1;
         }
     }
 
     fn choose(&mut self) -> Intent {
-        let place = self.random.random_range(0..self.owned.len());
+        let index = self.random.random_range(0..self.clusters.len());
         match self.random.random_range(0..100) {
             0 => Intent::Create { name: self.new_name() },
-            1..6 => Intent::Change { place, change: self.next() },
+            1..6 => Intent::Change { index, change: self.next() },
             _ => {
                 let adapter = ADAPTERS.choose(&mut self.random).copied().unwrap_or(ADAPTERS[0]);
-                Intent::Report { place, reported: (adapter, self.now()) }
+                Intent::Report { index, reported: (adapter, self.now()) }
             }
         }
     }
@@ -129,119 +129,119 @@ impl Reporter {
         format!("reporter-{}-{next}", self.number)
     }
 
-    /// An instant that no other report of this client has, as exact as both stores keep it.
+    /// A time that no other report of this client has, in microseconds, which both stores keep.
     fn now(&mut self) -> Timestamp {
         let now = Timestamp::now().round(Unit::Microsecond).unwrap();
         self.last = now.max(self.last + SignedDuration::from_micros(1));
         self.last
     }
 
-    async fn send(&mut self, client: &Client, intent: &Intent) -> Result<(), CutOff> {
+    async fn send(&mut self, client: &Client, intent: &Intent) -> Result<(), Unknown> {
         match intent {
             Intent::Create { name } => {
                 let body = json!({"kind": "Cluster", "name": name, "spec": {"change": 0}});
-                let made = answered(client.call(Method::POST, "/clusters", Some(&body)).await)?;
-                self.own(&made);
+                let created = expect_success(client.call(Method::POST, "/clusters", Some(&body)).await)?;
+                self.add_cluster(&created);
             }
-            Intent::Change { place, change } => {
-                let owned = &self.owned[*place];
+            Intent::Change { index, change } => {
+                let cluster = &self.clusters[*index];
                 let body = json!({"spec": {"change": change}});
-                let path = format!("/clusters/{}", owned.id);
-                let changed: Resource = answered(client.call(Method::PATCH, &path, Some(&body)).await)?;
-                assert_eq!(changed.generation, owned.generation + 1, "{}", owned.name);
+                let path = format!("/clusters/{}", cluster.id);
+                let changed: Resource = expect_success(client.call(Method::PATCH, &path, Some(&body)).await)?;
+                assert_eq!(changed.generation, cluster.generation + 1, "{}", cluster.name);
             }
-            Intent::Report { place, reported: (adapter, time) } => {
-                let owned = &self.owned[*place];
+            Intent::Report { index, reported: (adapter, time) } => {
+                let cluster = &self.clusters[*index];
                 let status = if self.random.random_ratio(9, 10) { "True" } else { "False" };
                 let conditions: Vec<Value> = ["Available", "Applied", "Health"]
                     .map(|type_| json!({"type": type_, "status": status}))
                     .into();
                 let body = json!({
                     "adapter": adapter,
-                    "observed_generation": owned.generation,
+                    "observed_generation": cluster.generation,
                     "observed_time": time,
                     "conditions": conditions,
                 });
-                let path = format!("/clusters/{}/statuses", owned.id);
-                let answer = answered(client.call_raw(Method::PUT, &path, Some(&body)).await)?;
-                assert_eq!(answer.status, StatusCode::CREATED, "{}: {body}", owned.name);
+                let path = format!("/clusters/{}/statuses", cluster.id);
+                let response = expect_success(client.call_raw(Method::PUT, &path, Some(&body)).await)?;
+                assert_eq!(response.status, StatusCode::CREATED, "{}: {body}", cluster.name);
             }
         }
         Ok(())
     }
 
-    fn own(&mut self, made: &Resource) {
-        let (id, name) = (made.id, made.name.clone());
-        assert_eq!(made.generation, 1, "{name}");
-        self.owned.push(Owned { id, name, generation: 1, change: 0, reports: Vec::new() });
+    fn add_cluster(&mut self, created: &Resource) {
+        let (id, name) = (created.id, created.name.clone());
+        assert_eq!(created.generation, 1, "{name}");
+        self.clusters.push(ExpectedCluster { id, name, generation: 1, change: 0, reports: Vec::new() });
     }
 
-    /// A created one is owned when it is seen.
-    fn came_true(&mut self, intent: Intent) {
+    /// Updates the expected state after a request. A created cluster has been added before.
+    fn record_success(&mut self, intent: Intent) {
         match intent {
-            Intent::Report { place, reported } => self.owned[place].reports.push(reported),
-            Intent::Change { place, change } => {
-                let owned = &mut self.owned[place];
-                (owned.generation, owned.change) = (owned.generation + 1, change);
+            Intent::Report { index, reported } => self.clusters[index].reports.push(reported),
+            Intent::Change { index, change } => {
+                let cluster = &mut self.clusters[index];
+                (cluster.generation, cluster.change) = (cluster.generation + 1, change);
             }
             Intent::Create { .. } => {}
         }
     }
 
-    /// Holds what a restarted server shows against everything that was answered before.
-    pub(super) async fn judge(&mut self, client: &Client, listed: &Listed) -> Tally {
-        let mut tally = Tally {
-            answered: std::mem::take(&mut self.answered),
+    /// Checks the state of a restarted server against all acknowledged writes.
+    pub(super) async fn check(&mut self, client: &Client, listed: &ClustersByName) -> Counts {
+        let mut counts = Counts {
+            acknowledged: std::mem::take(&mut self.acknowledged),
             unavailable: std::mem::take(&mut self.unavailable),
-            ..Tally::default()
+            ..Counts::default()
         };
         if let Some(intent) = self.intent.take() {
-            let count = match self.settle(client, listed, intent).await {
-                true => &mut tally.came_true,
-                false => &mut tally.came_to_nothing,
+            let count = match self.resolve(client, listed, intent).await {
+                true => &mut counts.committed,
+                false => &mut counts.lost,
             };
             *count += 1;
         }
-        for owned in &self.owned {
-            owned.judge(client, listed.get(&owned.name)).await;
+        for cluster in &self.clusters {
+            cluster.check(client, listed.get(&cluster.name)).await;
         }
-        tally
+        counts
     }
 
-    /// Whether what was cut off came true; both are right.
-    async fn settle(&mut self, client: &Client, listed: &Listed, intent: Intent) -> bool {
-        let true_ = match &intent {
+    /// Finds out whether the request without a response was committed; both are correct.
+    async fn resolve(&mut self, client: &Client, listed: &ClustersByName, intent: Intent) -> bool {
+        let committed = match &intent {
             Intent::Create { name } => {
-                let made = listed.get(name);
-                made.into_iter().for_each(|made| self.own(made));
-                made.is_some()
+                let created = listed.get(name);
+                created.into_iter().for_each(|created| self.add_cluster(created));
+                created.is_some()
             }
-            Intent::Change { place, change } => {
-                listed.get(&self.owned[*place].name).is_some_and(|found| said(found) == Some(*change))
-            }
-            Intent::Report { place, reported: (adapter, time) } => {
-                let statuses = self.owned[*place].statuses(client).await;
+            Intent::Change { index, change } => listed
+                .get(&self.clusters[*index].name)
+                .is_some_and(|found| change_in_spec(found) == Some(*change)),
+            Intent::Report { index, reported: (adapter, time) } => {
+                let statuses = self.clusters[*index].statuses(client).await;
                 statuses.get(*adapter) == Some(time)
             }
         };
-        if true_ {
-            self.came_true(intent);
+        if committed {
+            self.record_success(intent);
         }
-        true_
+        committed
     }
 }
 
-impl Owned {
-    async fn judge(&self, client: &Client, found: Option<&Resource>) {
+impl ExpectedCluster {
+    async fn check(&self, client: &Client, found: Option<&Resource>) {
         let name = &self.name;
-        let found = found.unwrap_or_else(|| panic!("{name} was answered, and is not there"));
+        let found = found.unwrap_or_else(|| panic!("{name} was acknowledged, and does not exist"));
         assert_eq!(found.id, self.id, "{name} is another cluster");
         assert_eq!(found.generation, self.generation, "the generation of {name}");
-        assert_eq!(said(found), Some(self.change), "the spec of {name}");
+        assert_eq!(change_in_spec(found), Some(self.change), "the spec of {name}");
         let last: BTreeMap<String, Timestamp> =
             self.reports.iter().map(|(adapter, time)| ((*adapter).to_owned(), *time)).collect();
         assert_eq!(self.statuses(client).await, last, "the last reports of {name}");
-        let newest: Vec<_> = self.reports.iter().rev().take(PAGE).copied().collect();
+        let newest: Vec<_> = self.reports.iter().rev().take(PAGE_SIZE).copied().collect();
         let log = self.log(client).await;
         assert!(log.iter().all(|entry| entry.verdict == Verdict::Accepted), "{name}: {log:?}");
         let logged: Vec<_> = log.iter().map(|entry| (entry.adapter.as_str(), entry.observed_time)).collect();
@@ -255,7 +255,7 @@ impl Owned {
     }
 
     async fn log(&self, client: &Client) -> Vec<LogEntry> {
-        let path = format!("/clusters/{}/statuses/log?size={PAGE}", self.id);
+        let path = format!("/clusters/{}/statuses/log?size={PAGE_SIZE}", self.id);
         let log: ListOf<LogEntry> = client.call(Method::GET, &path, None).await.unwrap();
         assert_eq!(
             log.total,
@@ -267,46 +267,46 @@ impl Owned {
     }
 }
 
-fn said(found: &Resource) -> Option<u64> {
+fn change_in_spec(found: &Resource) -> Option<u64> {
     found.spec.get("change").and_then(Value::as_u64)
 }
 
-/// A refusal is a failure of the test: nobody else writes where this client does. Only a server that has lost its database
-/// may say that it cannot tell.
-fn answered<T>(outcome: Result<T, ClientError>) -> Result<T, CutOff> {
+/// An error response fails the test: no other client writes these clusters. Only a server that has lost its database may
+/// respond with 503.
+fn expect_success<T>(outcome: Result<T, ClientError>) -> Result<T, Unknown> {
     outcome.map_err(|error| match error {
-        ClientError::Refused { status: StatusCode::SERVICE_UNAVAILABLE, .. } => CutOff::FromItsDatabase,
-        ClientError::Unreachable { .. } => CutOff::FromTheServer,
-        error => panic!("a write was refused: {error}"),
+        ClientError::Refused { status: StatusCode::SERVICE_UNAVAILABLE, .. } => Unknown::Unavailable,
+        ClientError::Unreachable { .. } => Unknown::NoResponse,
+        error => panic!("a write failed: {error}"),
     })
 }
 
-/// How many requests were answered, and what became of those that were not.
+/// How many requests were acknowledged, and the results of the others.
 #[derive(Default)]
-pub(super) struct Tally {
-    pub(super) answered: u32,
-    pub(super) came_true: u32,
-    came_to_nothing: u32,
-    /// Of those that were cut off, how many were told so.
+pub(super) struct Counts {
+    pub(super) acknowledged: u32,
+    pub(super) committed: u32,
+    lost: u32,
+    /// How many of the others got a response with 503.
     pub(super) unavailable: u32,
 }
 
-impl Tally {
+impl Counts {
     pub(super) fn add(&mut self, more: &Self) {
-        self.answered += more.answered;
-        self.came_true += more.came_true;
-        self.came_to_nothing += more.came_to_nothing;
+        self.acknowledged += more.acknowledged;
+        self.committed += more.committed;
+        self.lost += more.lost;
         self.unavailable += more.unavailable;
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { answered, came_true, came_to_nothing, unavailable } = self;
+        let Self { acknowledged, committed, lost, unavailable } = self;
         write!(
             f,
-            "{answered} writes answered; of those cut off {came_true} came true and {came_to_nothing} did not \
-             ({unavailable} were told so)"
+            "{acknowledged} writes acknowledged; of the others {committed} were committed and {lost} were not \
+             ({unavailable} got 503)"
         )
     }
 }

@@ -1,4 +1,4 @@
-//! The name by which the changes of a caller are kept: that of a header which a proxy sets, or that of a claim.
+//! The identity of a caller that is recorded with its changes: from a header that a proxy sets, or from a claim of the token.
 
 use axum::http::{HeaderMap, HeaderName};
 use regex::Regex;
@@ -6,10 +6,10 @@ use regex::Regex;
 use super::only_value;
 use super::token::{Claims, Rejection};
 
-/// How many characters a name has at most.
+/// The maximum number of characters of an identity.
 pub(crate) const LONGEST: usize = 256;
 
-/// Where an issuer has the names of callers, and which it may give.
+/// Where the identity of a caller comes from, and which identities an issuer may assert.
 #[derive(Debug)]
 pub(crate) struct IdentityRule {
     pub(super) header: Option<HeaderName>,
@@ -18,14 +18,14 @@ pub(crate) struct IdentityRule {
 }
 
 impl IdentityRule {
-    /// The name of a caller, if it has one. One that does not fit is refused also where none is needed: what limits names
-    /// is there to limit who may ask.
+    /// The identity of a caller, if it has one. An identity that violates the rule is rejected even if none is required, because the
+    /// rule also limits who may use the API.
     pub(crate) fn identity(&self, headers: &HeaderMap, claims: &Claims) -> Result<Option<String>, Rejection> {
-        let told = match &self.header {
+        let from_header = match &self.header {
             None => None,
-            Some(name) => only_value(headers, name)?.filter(|told| !told.trim().is_empty()),
+            Some(name) => only_value(headers, name)?.filter(|value| !value.trim().is_empty()),
         };
-        match told.or_else(|| claims.text(&self.claim)) {
+        match from_header.or_else(|| claims.text(&self.claim)) {
             None => Ok(None),
             Some(name) => self.check(name),
         }
@@ -40,10 +40,10 @@ impl IdentityRule {
             return Err(Rejection::LongIdentity);
         }
         if name.chars().any(char::is_control) {
-            return Err(Rejection::StrangeIdentity);
+            return Err(Rejection::InvalidIdentity);
         }
         if self.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(name)) {
-            return Err(Rejection::UnfitIdentity);
+            return Err(Rejection::ForbiddenIdentity);
         }
         Ok(Some(name.to_owned()))
     }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_trimmed_bounded_and_fits_its_pattern() {
+    fn identity_is_trimmed_limited_and_matches_its_pattern() {
         let pattern = Some(Regex::new("^[^!]*$").unwrap());
         let rule = IdentityRule { header: None, claim: "email".to_owned(), pattern };
         let longest = "ä".repeat(LONGEST);
@@ -64,9 +64,9 @@ mod tests {
             ("  ", Ok(None)),
             (longest.as_str(), Ok(Some(longest.clone()))),
             (&format!("{longest}x"), Err(Rejection::LongIdentity)),
-            ("a\nb", Err(Rejection::StrangeIdentity)),
-            ("a\u{85}b", Err(Rejection::StrangeIdentity)),
-            ("ada!", Err(Rejection::UnfitIdentity)),
+            ("a\nb", Err(Rejection::InvalidIdentity)),
+            ("a\u{85}b", Err(Rejection::InvalidIdentity)),
+            ("ada!", Err(Rejection::ForbiddenIdentity)),
         ];
         for (name, outcome) in rows {
             assert_eq!(rule.check(name), outcome, "{name:?}");

@@ -1,4 +1,4 @@
-//! One issuer of tokens: what the configuration says of it, checked once, and what is then asked of it.
+//! An issuer of tokens: its configuration, which is validated once, and the extraction of its tokens from requests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use super::only_value;
 use super::token::{Rejection, Token};
 use crate::client::{Client, ClientError};
 
-/// Before the token in the header Authorization.
+/// The scheme of the header Authorization.
 const SCHEME: &str = "Bearer";
-/// How large a pattern may become.
-const LARGEST_PATTERN: usize = 1024 * 1024;
+/// The maximum size of a compiled pattern.
+const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
-/// Who has to say who they are, as the configuration has it.
+/// The configuration of authentication.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthConfig {
-    /// Whether callers have to. They do where there are issuers, unless this says that they do not.
+    /// Whether authentication is required. Default: if there are issuers.
     #[serde(default)]
     pub enabled: Option<bool>,
-    /// Whose tokens are believed.
+    /// The trusted issuers.
     #[serde(default)]
     pub issuers: Vec<IssuerConfig>,
 }
 
 impl AuthConfig {
-    /// Whether callers have to say who they are.
+    /// Whether authentication is required.
     pub fn enabled(&self) -> bool {
         self.enabled.unwrap_or(!self.issuers.is_empty())
     }
@@ -52,34 +52,34 @@ impl AuthConfig {
     }
 }
 
-/// An issuer, as the configuration has it.
+/// The configuration of an issuer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssuerConfig {
-    /// Its address, which is the claim `iss` of its tokens.
+    /// The URL of the issuer, which is the claim `iss` of its tokens.
     pub issuer_url: String,
-    /// Where its keys are; https, or http on this machine.
+    /// The URL of its keys: https, or http on this machine.
     #[serde(default)]
     pub jwk_cert_url: Option<String>,
-    /// Its keys, in a file.
+    /// A file with its keys.
     #[serde(default)]
     pub jwk_cert_file: Option<PathBuf>,
-    /// Whom to trust when its keys are read; whom this machine trusts, unless said.
+    /// A file with the CA certificates for `jwk_cert_url`. Default: those of this machine.
     #[serde(default)]
     pub jwk_cert_ca_file: Option<PathBuf>,
-    /// The header with the token.
+    /// The header with the token. Default: Authorization.
     #[serde(default = "authorization")]
     pub header: String,
-    /// For whom its tokens have to be; for anybody, unless said.
+    /// The required audience of its tokens. Default: any audience.
     #[serde(default)]
     pub audience: Option<String>,
-    /// The claim with the name of the caller.
+    /// The claim with the identity of the caller. Default: email.
     #[serde(default = "email")]
     pub identity_claim: String,
-    /// A regular expression that the name of a caller has to match, anywhere in it unless it says otherwise by `^` and `$`.
+    /// A regular expression that the identity must match; use `^` and `$` to match the whole identity.
     #[serde(default)]
     pub identity_claim_pattern: Option<String>,
-    /// The header with the name of the caller, which counts before the claim. Only for where a proxy sets it.
+    /// The header with the identity of the caller, which takes precedence over the claim. Use it only behind a proxy that sets it.
     #[serde(default)]
     pub identity_header: Option<String>,
 }
@@ -92,49 +92,51 @@ fn email() -> String {
     "email".to_owned()
 }
 
-/// Why issuers make no sense.
+/// An error of the configuration of authentication.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum AuthError {
-    #[error("auth is enabled, and auth.issuers has nobody whose tokens would be believed")]
+    #[error("auth is enabled, but auth.issuers has no entries; add at least one issuer")]
     NoIssuers,
-    #[error("auth.issuers[{index}] has the issuer_url and the header of another, so it would never be asked")]
+    #[error(
+        "auth.issuers[{index}] has the same issuer_url and header as another issuer, and would never be used"
+    )]
     Twice { index: usize },
     #[error("auth.issuers[{index}].{field} must not be empty")]
     Empty { index: usize, field: &'static str },
-    #[error("auth.issuers[{index}] has both jwk_cert_url and jwk_cert_file; give one of them")]
+    #[error("auth.issuers[{index}] has both jwk_cert_url and jwk_cert_file; set only one of them")]
     BothKeys { index: usize },
-    #[error("auth.issuers[{index}] has neither jwk_cert_url nor jwk_cert_file; give one of them")]
+    #[error("auth.issuers[{index}] has neither jwk_cert_url nor jwk_cert_file; set one of them")]
     NoKeys { index: usize },
     #[error(
         "auth.issuers[{index}].jwk_cert_url {url:?} is not an address such as https://issuer.example.com/keys"
     )]
     Url { index: usize, url: String },
     #[error(
-        "auth.issuers[{index}].jwk_cert_url {url:?} is http, by which anybody on the way could give keys; https is required but on this machine"
+        "auth.issuers[{index}].jwk_cert_url {url:?} uses http, so that keys could be replaced on the way; https is required, except on this machine"
     )]
     PlainUrl { index: usize, url: String },
-    #[error("auth.issuers[{index}].{field} {name:?} is not the name of a header")]
+    #[error("auth.issuers[{index}].{field} {name:?} is not a valid header name")]
     Header { index: usize, field: &'static str, name: String },
-    #[error("auth.issuers[{index}].identity_claim_pattern is not a regular expression: {words}")]
-    Pattern { index: usize, words: String },
-    #[error("auth.issuers[{index}].jwk_cert_file {}: {words}", path.display())]
-    File { index: usize, path: PathBuf, words: String },
+    #[error("auth.issuers[{index}].identity_claim_pattern is not a regular expression: {cause}")]
+    Pattern { index: usize, cause: String },
+    #[error("auth.issuers[{index}].jwk_cert_file {}: {cause}", path.display())]
+    File { index: usize, path: PathBuf, cause: String },
     #[error("auth.issuers[{index}].jwk_cert_ca_file: {source}")]
     Authority { index: usize, source: ClientError },
 }
 
-/// Where keys are, checked.
-enum Place {
+/// The validated location of keys.
+enum KeyLocation {
     File(PathBuf),
     Url { base: String, path: String, trusted: Option<PathBuf> },
 }
 
-/// An issuer that makes sense, of which no file was opened yet.
+/// A validated issuer whose files are not opened yet.
 pub(crate) struct CheckedIssuer {
     index: usize,
     url: String,
-    place: Place,
+    keys: KeyLocation,
     header: HeaderName,
     audience: Option<String>,
     identity: IdentityRule,
@@ -159,7 +161,7 @@ impl CheckedIssuer {
         Ok(Self {
             index,
             url: config.issuer_url.clone(),
-            place: place(index, config)?,
+            keys: key_location(index, config)?,
             header: header_name("header", &config.header)?,
             audience: config.audience.clone(),
             identity: IdentityRule {
@@ -176,15 +178,15 @@ impl CheckedIssuer {
 }
 
 fn pattern(index: usize, text: &str) -> Result<Regex, AuthError> {
-    let regex = RegexBuilder::new(text).size_limit(LARGEST_PATTERN).build();
-    regex.map_err(|error| AuthError::Pattern { index, words: error.to_string() })
+    let regex = RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).build();
+    regex.map_err(|error| AuthError::Pattern { index, cause: error.to_string() })
 }
 
-fn place(index: usize, config: &IssuerConfig) -> Result<Place, AuthError> {
+fn key_location(index: usize, config: &IssuerConfig) -> Result<KeyLocation, AuthError> {
     let url = match (&config.jwk_cert_url, &config.jwk_cert_file) {
         (Some(_), Some(_)) => return Err(AuthError::BothKeys { index }),
         (None, None) => return Err(AuthError::NoKeys { index }),
-        (None, Some(file)) => return Ok(Place::File(file.clone())),
+        (None, Some(file)) => return Ok(KeyLocation::File(file.clone())),
         (Some(url), None) => url,
     };
     let no_url = || AuthError::Url { index, url: url.clone() };
@@ -196,7 +198,7 @@ fn place(index: usize, config: &IssuerConfig) -> Result<Place, AuthError> {
         "http" => return Err(AuthError::PlainUrl { index, url: url.clone() }),
         _ => return Err(no_url()),
     }
-    Ok(Place::Url {
+    Ok(KeyLocation::Url {
         base: format!("{scheme}://{authority}"),
         path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
         trusted: config.jwk_cert_ca_file.clone(),
@@ -209,7 +211,7 @@ fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.is_loopback())
 }
 
-/// An issuer, to be asked.
+/// An issuer with its keys.
 #[derive(Debug)]
 pub(super) struct Issuer {
     pub(super) url: String,
@@ -221,23 +223,23 @@ pub(super) struct Issuer {
 
 impl Issuer {
     pub(super) fn open(checked: CheckedIssuer) -> Result<Self, AuthError> {
-        let CheckedIssuer { index, url, place, header, audience, identity } = checked;
-        let (origin, known) = match place {
-            Place::File(path) => match Keys::read(&path) {
+        let CheckedIssuer { index, url, keys, header, audience, identity } = checked;
+        let (origin, initial) = match keys {
+            KeyLocation::File(path) => match Keys::read(&path) {
                 Ok(keys) => (Origin::File(path), keys),
-                Err(words) => return Err(AuthError::File { index, path, words }),
+                Err(cause) => return Err(AuthError::File { index, path, cause }),
             },
-            Place::Url { base, path, trusted } => {
+            KeyLocation::Url { base, path, trusted } => {
                 let client = Client::new(&base, trusted.as_deref());
                 let client = client.map_err(|source| AuthError::Authority { index, source })?;
                 (Origin::Url { client: Box::new(client), path }, Keys::default())
             }
         };
-        let keys = Arc::new(KeySource::new(url.clone(), origin, known));
+        let keys = Arc::new(KeySource::new(url.clone(), origin, initial));
         Ok(Self { url, keys, audience, identity, header })
     }
 
-    /// The token in the header of this issuer. A header of its own may have the token alone, as proxies send it.
+    /// The token in the header of this issuer. In a header other than Authorization, the scheme may be missing, as proxies send it.
     pub(super) fn token<'h>(&self, headers: &'h HeaderMap) -> Result<Option<Token<'h>>, Rejection> {
         let value = only_value(headers, &self.header)?.map(str::trim);
         let Some(value) = value.filter(|value| !value.is_empty()) else { return Ok(None) };

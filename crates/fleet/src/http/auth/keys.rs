@@ -1,5 +1,5 @@
-//! The public keys of an issuer: read from a file or from where the issuer has them, kept, and read again when a token is
-//! signed by one that is not among them, though not more often than bears.
+//! The public keys of an issuer: read from a file or a URL, cached, and read again, at a limited rate, when a token is signed with an
+//! unknown key.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -17,18 +17,18 @@ use tokio::time::Instant;
 use super::token::PublicKey;
 use crate::client::Client;
 
-/// How large a set of keys may be.
-const LARGEST: usize = 1024 * 1024;
-/// How many keys of a set are looked at.
-const MOST_KEYS: usize = 256;
-/// How long reading them may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How soon they may be read again for a token whose key is not among them.
-const AGAIN: Duration = Duration::from_secs(10);
-/// How often they are read anyway.
-pub(super) const REFRESH: Duration = Duration::from_secs(300);
+/// The maximum size of a key set in bytes.
+const MAX_BYTES: usize = 1024 * 1024;
+/// How many keys of a set are used.
+const MAX_KEYS: usize = 256;
+/// How long reading keys may take.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// The minimum interval between reads because of unknown keys.
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+/// The interval of periodic reads.
+pub(super) const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Where keys are.
+/// Where keys are read from.
 #[derive(Debug)]
 pub(super) enum Origin {
     File(PathBuf),
@@ -39,7 +39,7 @@ impl Origin {
     async fn read(&self) -> Result<Keys, String> {
         let bytes = match self {
             Self::File(path) => return Keys::read(path),
-            Self::Url { client, path } => client.fetch(path, PATIENCE, LARGEST).await,
+            Self::Url { client, path } => client.fetch(path, FETCH_TIMEOUT, MAX_BYTES).await,
         };
         Keys::parse(&bytes.map_err(|error| error.to_string())?)
     }
@@ -50,49 +50,49 @@ impl Origin {
 pub(super) struct KeySource {
     issuer: String,
     origin: Origin,
-    kept: RwLock<Arc<Keys>>,
-    /// When they were last read for a token. Whoever has it reads; others wait for what comes of it.
-    last_asked: tokio::sync::Mutex<Option<Instant>>,
+    cached: RwLock<Arc<Keys>>,
+    /// When keys were last read because of a token. The holder of the lock reads; others wait for the result.
+    last_fetch: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl KeySource {
     pub(super) fn new(issuer: String, origin: Origin, known: Keys) -> Self {
-        let kept = RwLock::new(Arc::new(known));
-        Self { issuer, origin, kept, last_asked: tokio::sync::Mutex::new(None) }
+        let cached = RwLock::new(Arc::new(known));
+        Self { issuer, origin, cached, last_fetch: tokio::sync::Mutex::new(None) }
     }
 
-    /// The key that a token names, or the only one there is when it names none.
+    /// The key that a token names. If it names none and there is only one key, it is that one.
     pub(super) async fn key(self: &Arc<Self>, id: Option<&str>) -> Option<PublicKey> {
-        if let Some(key) = self.kept(id) {
+        if let Some(key) = self.cached_key(id) {
             return Some(key);
         }
-        let mut last_asked = self.last_asked.lock().await;
-        let recently = last_asked.is_some_and(|last| last.elapsed() < AGAIN);
-        if !recently && self.kept(id).is_none() {
-            *last_asked = Some(Instant::now());
-            // As a task of its own: whoever sent the token may go away, and others wait for the keys.
+        let mut last_fetch = self.last_fetch.lock().await;
+        let recently = last_fetch.is_some_and(|last| last.elapsed() < MIN_REFRESH_INTERVAL);
+        if !recently && self.cached_key(id).is_none() {
+            *last_fetch = Some(Instant::now());
+            // A separate task, because the request of the token may be cancelled while others wait for the keys.
             let source = self.clone();
             let _ = tokio::spawn(async move { source.refresh().await }).await;
         }
-        self.kept(id)
+        self.cached_key(id)
     }
 
-    fn kept(&self, id: Option<&str>) -> Option<PublicKey> {
-        self.kept.read().find(id).cloned()
+    fn cached_key(&self, id: Option<&str>) -> Option<PublicKey> {
+        self.cached.read().find(id).cloned()
     }
 
-    /// Reads the keys again. Those there were stay when that fails.
+    /// Reads the keys again. If that fails, the cached keys are kept.
     pub(super) async fn refresh(&self) {
         match self.origin.read().await {
-            Ok(keys) => *self.kept.write() = Arc::new(keys),
-            Err(words) => {
-                tracing::warn!(issuer = %self.issuer, %words, "the keys of an issuer cannot be read; those known stay");
+            Ok(keys) => *self.cached.write() = Arc::new(keys),
+            Err(error) => {
+                tracing::warn!(issuer = %self.issuer, %error, "cannot read the keys of an issuer; keeping the cached keys");
             }
         }
     }
 }
 
-/// A set of keys, each with its id if it has one.
+/// A set of keys with their IDs.
 #[derive(Debug, Default)]
 pub(super) struct Keys(Vec<(Option<String>, PublicKey)>);
 
@@ -115,21 +115,21 @@ struct Key {
 }
 
 impl Keys {
-    /// Those of a file.
+    /// Reads the keys of a file.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(|error| error.to_string())?;
-        file.take(LARGEST as u64).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        file.take(MAX_BYTES as u64).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
         Self::parse(&bytes)
     }
 
-    /// Those of a JSON web key set that can be used; issuers have others there, too.
+    /// Parses the keys of a JSON web key set for RS256 signatures. Other keys are ignored.
     fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let set: KeySet = serde_json::from_slice(bytes)
-            .map_err(|error| format!("it is not a JSON web key set: {error}"))?;
-        let keys: Vec<_> = set.keys.into_iter().take(MOST_KEYS).filter_map(usable).collect();
+        let set: KeySet =
+            serde_json::from_slice(bytes).map_err(|error| format!("not a JSON web key set: {error}"))?;
+        let keys: Vec<_> = set.keys.into_iter().take(MAX_KEYS).filter_map(usable).collect();
         if keys.is_empty() {
-            return Err("it has no RSA key for signatures by RS256".to_owned());
+            return Err("no RSA key for RS256 signatures".to_owned());
         }
         Ok(Self(keys))
     }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_for_other_purposes_are_left_out() {
+    fn keys_for_other_purposes_are_ignored() {
         let keys = parsed(
             r#"{"keys":[
                 {"kty":"RSA","kid":"good","use":"sig","alg":"RS256","n":"AQAB","e":"AQAB"},
@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn a_set_without_a_key_to_use_is_none() {
+    fn set_without_a_usable_key_is_an_error() {
         for text in ["", "[]", "{}", r#"{"keys":[]}"#, r#"{"keys":[{"kty":"oct","k":"AQAB"}]}"#] {
             assert!(parsed(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn a_token_that_names_no_key_means_the_only_one() {
+    fn token_without_a_key_id_uses_the_only_key() {
         let one = r#"{"kty":"RSA","kid":"a","n":"AQAB","e":"AQAB"}"#;
         let alone = Keys::parse(format!(r#"{{"keys":[{one}]}}"#).as_bytes()).unwrap();
         assert!(alone.find(None).is_some() && alone.find(Some("a")).is_some());

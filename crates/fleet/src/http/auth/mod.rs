@@ -1,8 +1,6 @@
-//! Who asks: callers send a JSON web token of one of the issuers that the configuration trusts, and are known by the name
-//! that it, or a proxy, gives them.
+//! Authentication: callers send a JSON web token of a trusted issuer. Their identity comes from the token or from a proxy.
 //!
-//! Nothing of an issuer has to be reachable for the server to run. Tokens that cannot be checked are refused, and the log
-//! says why.
+//! The server also runs while issuers are unreachable. Tokens that cannot be verified are rejected, and the cause is logged.
 
 mod identity;
 mod issuer;
@@ -20,12 +18,12 @@ pub use issuer::{AuthConfig, AuthError, IssuerConfig};
 pub(crate) use token::Rejection as AuthRejection;
 use token::{Rejection, Token};
 
-/// Those whose tokens are believed.
+/// The trusted issuers.
 #[derive(Debug)]
 pub(crate) struct Issuers(Vec<Issuer>);
 
 impl Issuers {
-    /// Those of a configuration; `None` if nobody has to say who they are.
+    /// The issuers of a configuration; `None` if authentication is disabled.
     pub(crate) fn new(config: &AuthConfig) -> Result<Option<Arc<Self>>, AuthError> {
         if !config.enabled() {
             return Ok(None);
@@ -35,15 +33,15 @@ impl Issuers {
         Ok(Some(Arc::new(Self(opened))))
     }
 
-    /// Reads the keys of all issuers now and every few minutes, without end.
+    /// Reads the keys of all issuers now and every few minutes.
     pub(crate) async fn keep_keys(&self) {
         loop {
             futures::future::join_all(self.0.iter().map(|issuer| issuer.keys.refresh())).await;
-            tokio::time::sleep(keys::REFRESH).await;
+            tokio::time::sleep(keys::REFRESH_INTERVAL).await;
         }
     }
 
-    /// The name of the caller, if it has one.
+    /// Authenticates a request, and returns the identity of the caller, if it has one.
     pub(crate) async fn caller(
         &self,
         headers: &HeaderMap,
@@ -51,12 +49,12 @@ impl Issuers {
     ) -> Result<Option<String>, Rejection> {
         let (issuer, token) = self.issuer_of(headers)?;
         let key = issuer.keys.key(token.key_id()).await.ok_or(Rejection::UnknownKey)?;
-        let claims = token.believe(&key, issuer.audience.as_deref(), now)?;
+        let claims = token.verify(&key, issuer.audience.as_deref(), now)?;
         issuer.identity.identity(headers, &claims)
     }
 
-    /// The issuer that a token says it is of, which decides by whose keys it is checked. Issuers may have headers of their
-    /// own; what is wrong with the first token that is there is told when none fits.
+    /// The issuer that the token claims, whose keys verify it. Issuers may have different headers; if no issuer matches, the error is that
+    /// of the first token.
     fn issuer_of<'h>(&self, headers: &'h HeaderMap) -> Result<(&Issuer, Token<'h>), Rejection> {
         let mut first = None;
         for issuer in &self.0 {
@@ -71,7 +69,7 @@ impl Issuers {
     }
 }
 
-/// The value of a header that must not come twice.
+/// The value of a header that must not be repeated.
 fn only_value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Rejection> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };

@@ -1,7 +1,7 @@
-//! A JSON web token, and whether to believe it. Nothing here asks anybody or knows the time by itself.
+//! Parses and verifies JSON web tokens. It is pure: keys and time are passed in.
 //!
-//! One algorithm is taken, RS256, so it is checked here on `ring`, which the TLS of this process brings along anyway: a
-//! library of tokens would bring all the algorithms that must then be refused.
+//! Only RS256 is accepted. It is verified with `ring`, which TLS needs anyway; a token library would support further algorithms,
+//! which would have to be rejected.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,58 +10,58 @@ use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// How large a token may be.
+/// The maximum size of a token in bytes.
 pub(crate) const LARGEST: usize = 16 * 1024;
-/// How far the clocks of issuers may be from ours, in seconds.
-const LEEWAY: f64 = 30.0;
-/// The one algorithm.
+/// The tolerated difference between the clocks of issuers and ours, in seconds.
+const CLOCK_SKEW_SECONDS: f64 = 30.0;
+/// The only accepted algorithm.
 const ALGORITHM: &str = "RS256";
 
-/// Why a token is not believed, in words that may be told to whoever sent it.
+/// Why credentials are rejected. The messages are sent to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rejection {
     #[error("there are no credentials; send a token as `Authorization: Bearer ...`")]
     Missing,
     #[error("the credentials are not a bearer token")]
     NotBearer,
-    #[error("the credentials come more than once")]
+    #[error("the header with the credentials must not be repeated")]
     Ambiguous,
     #[error("the token has more than {LARGEST} bytes")]
     TooLarge,
     #[error("the token is not a JSON web token")]
     Malformed,
-    #[error("the token is not signed by RS256")]
+    #[error("the token is not signed with RS256")]
     Algorithm,
-    #[error("the token is of an issuer that is not trusted here")]
+    #[error("the issuer of the token is not trusted")]
     UnknownIssuer,
-    #[error("the token is signed by a key that its issuer is not known to have")]
+    #[error("the token is signed with an unknown key of its issuer")]
     UnknownKey,
-    #[error("the signature of the token is wrong")]
+    #[error("the signature of the token is invalid")]
     Signature,
     #[error("the token is for another audience")]
     Audience,
-    #[error("the token does not say when it expires")]
+    #[error("the token has no expiry (claim exp)")]
     NoExpiry,
     #[error("the token has expired")]
     Expired,
     #[error("the token is not valid yet")]
     TooEarly,
-    #[error("the name of the caller has more than {} characters", super::identity::LONGEST)]
+    #[error("the identity of the caller has more than {} characters", super::identity::LONGEST)]
     LongIdentity,
-    #[error("the name of the caller has characters that no name has")]
-    StrangeIdentity,
-    #[error("the name of the caller is not one that its issuer may give")]
-    UnfitIdentity,
-    #[error("changes need the name of the caller, and neither the token nor a header has it")]
+    #[error("the identity of the caller contains control characters")]
+    InvalidIdentity,
+    #[error("the identity of the caller does not match the pattern of its issuer")]
+    ForbiddenIdentity,
+    #[error("changes require the identity of the caller, and neither the token nor a header has it")]
     NoIdentity,
 }
 
 /// A public key of an issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PublicKey {
-    /// Its modulus, big-endian, without leading zeros.
+    /// The modulus, big-endian, without leading zeros.
     pub(crate) modulus: Vec<u8>,
-    /// Its exponent, likewise.
+    /// The exponent, big-endian, without leading zeros.
     pub(crate) exponent: Vec<u8>,
 }
 
@@ -70,12 +70,12 @@ struct Header {
     alg: String,
     #[serde(default)]
     kid: Option<String>,
-    /// Extensions that whoever checks the token has to understand. We understand none.
+    /// Extensions that must be understood. None is supported.
     #[serde(default)]
     crit: Option<Value>,
 }
 
-/// A token as it was sent: read, and not believed yet.
+/// A parsed token that is not verified yet.
 #[derive(Debug)]
 pub(crate) struct Token<'t> {
     signed: &'t str,
@@ -85,7 +85,7 @@ pub(crate) struct Token<'t> {
 }
 
 impl<'t> Token<'t> {
-    /// Reads a token.
+    /// Parses a token.
     pub(crate) fn parse(text: &'t str) -> Result<Self, Rejection> {
         if text.len() > LARGEST {
             return Err(Rejection::TooLarge);
@@ -102,18 +102,18 @@ impl<'t> Token<'t> {
         Ok(Self { signed, signature: decode(signature)?, key_id: header.kid, claims: Claims(json(claims)?) })
     }
 
-    /// Which key it says that it is signed by.
+    /// The ID of the signing key.
     pub(crate) fn key_id(&self) -> Option<&str> {
         self.key_id.as_deref()
     }
 
-    /// Who it says that it is of.
+    /// The claimed issuer.
     pub(crate) fn issuer(&self) -> Option<&str> {
         self.claims.text("iss")
     }
 
-    /// Its claims, if the key signed them, for this audience, and at this time.
-    pub(crate) fn believe(
+    /// Verifies the signature, the audience and the times, and returns the claims.
+    pub(crate) fn verify(
         self,
         key: &PublicKey,
         audience: Option<&str>,
@@ -130,12 +130,12 @@ impl<'t> Token<'t> {
     }
 }
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Debug)]
 pub(crate) struct Claims(Map<String, Value>);
 
 impl Claims {
-    /// A claim that is text.
+    /// A string claim.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
     }
@@ -152,14 +152,14 @@ impl Claims {
         let now = now.as_duration().as_secs_f64();
         let expires = self.seconds("exp")?.ok_or(Rejection::NoExpiry)?;
         for begins in ["nbf", "iat"] {
-            if self.seconds(begins)?.is_some_and(|begins| begins > now + LEEWAY) {
+            if self.seconds(begins)?.is_some_and(|begins| begins > now + CLOCK_SKEW_SECONDS) {
                 return Err(Rejection::TooEarly);
             }
         }
-        if expires <= now - LEEWAY { Err(Rejection::Expired) } else { Ok(()) }
+        if expires <= now - CLOCK_SKEW_SECONDS { Err(Rejection::Expired) } else { Ok(()) }
     }
 
-    /// A claim that is an instant, in seconds since 1970. One that is there and is none makes the token senseless.
+    /// A time claim, in seconds since 1970. A claim of another type makes the token malformed.
     fn seconds(&self, name: &str) -> Result<Option<f64>, Rejection> {
         match self.0.get(name) {
             None => Ok(None),
@@ -172,7 +172,7 @@ fn json<T: serde::de::DeserializeOwned>(segment: &str) -> Result<T, Rejection> {
     serde_json::from_slice(&decode(segment)?).map_err(|_| Rejection::Malformed)
 }
 
-/// The bytes of a segment. Anything but unpadded base64url is refused, as is what is empty or has another dot.
+/// Decodes a segment, which must be unpadded base64url and not empty.
 fn decode(segment: &str) -> Result<Vec<u8>, Rejection> {
     match URL_SAFE_NO_PAD.decode(segment) {
         Ok(bytes) if !bytes.is_empty() => Ok(bytes),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_signed_by_rs256_is_read() {
+    fn only_rs256_is_accepted() {
         let rows = [
             (r#"{"alg":"RS256"}"#, None),
             (r#"{"alg":"RS256","kid":"a","typ":"JWT"}"#, None),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_malformed() {
+    fn invalid_tokens_are_malformed() {
         let good = token(r#"{"alg":"RS256"}"#, "{}");
         let rows = [
             String::new(),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_audience_is_one_or_among_several() {
+    fn audience_is_a_string_or_a_list() {
         let rows = [
             (r#"{"aud":"fleet"}"#, true),
             (r#"{"aud":["other","fleet"]}"#, true),
@@ -261,27 +261,27 @@ mod tests {
             (r#"{"aud":{"fleet":true}}"#, false),
             (r#"{}"#, false),
         ];
-        for (claims, fits) in rows {
+        for (claims, matches) in rows {
             let claims = Claims(serde_json::from_str(claims).unwrap());
-            assert_eq!(claims.is_for("fleet"), fits, "{claims:?}");
+            assert_eq!(claims.is_for("fleet"), matches, "{claims:?}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_makes_reading_a_token_fail_in_another_way(text in ".{0,200}") {
+        fn parsing_never_panics(text in ".{0,200}") {
             let _ = Token::parse(&text);
         }
 
         #[test]
-        fn no_token_makes_believing_it_fail_in_another_way(
+        fn verifying_a_random_token_fails_without_a_panic(
             claims in ".{0,80}", key in proptest::collection::vec(any::<u8>(), 0..300), signature in "[a-zA-Z0-9_-]{0,400}",
         ) {
             let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"RS256"}"#);
             let text = format!("{header}.{}.{signature}", URL_SAFE_NO_PAD.encode(claims));
             if let Ok(token) = Token::parse(&text) {
                 let key = PublicKey { modulus: key.clone(), exponent: key };
-                prop_assert!(token.believe(&key, None, Timestamp::UNIX_EPOCH).is_err());
+                prop_assert!(token.verify(&key, None, Timestamp::UNIX_EPOCH).is_err());
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The OpenAPI document of the fleet: written at start from the table of routes, the kinds there are and the types of the
-//! wire, and served as it is and as a page to read.
+//! The OpenAPI document of the fleet API. It is generated at start from the table of routes, the kinds and the types of responses,
+//! and served as JSON and as an HTML page.
 
 mod operations;
 mod page;
@@ -15,18 +15,18 @@ use serde_json::{Value, json};
 use super::problem::{Code, Problem};
 use crate::kinds::{BASE_PATH, Kinds};
 
-/// Where the API says what it is.
+/// The path of the API's metadata.
 pub(crate) const METADATA_PATH: &str = "/api/hyperfleet";
-/// Where the document is.
+/// The path of the document as JSON.
 pub(crate) const DOCUMENT_PATH: &str = "/api/hyperfleet/v1/openapi";
-/// Where it can be read.
+/// The path of the document as an HTML page.
 pub(crate) const PAGE_PATH: &str = "/api/hyperfleet/v1/openapi.html";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The page runs nothing and fetches nothing.
+/// The page runs no scripts and loads no other resources.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What is served to whoever asks, without knowing who it is.
+/// The documents that are served without authentication.
 pub(crate) struct Document {
     metadata: Bytes,
     json: Bytes,
@@ -45,7 +45,7 @@ impl Document {
         }
     }
 
-    /// The answer to a request at one of its paths.
+    /// The response to a request for one of the documents.
     pub(super) fn answer(&self, path: &str, method: &Method) -> Option<Result<Response, Problem>> {
         const JSON: &str = "application/json";
         let (content, media_type) = match path {
@@ -55,7 +55,7 @@ impl Document {
             _ => return None,
         };
         if !matches!(*method, Method::GET | Method::HEAD) {
-            let detail = format!("{method} cannot be done here; what can be is GET, HEAD");
+            let detail = format!("{method} is not allowed here; allowed methods: GET, HEAD");
             return Some(Err(Problem {
                 allow: Some("GET, HEAD".to_owned()),
                 ..Problem::new(Code::NoMethod, detail)
@@ -81,14 +81,14 @@ fn document(kinds: &Kinds) -> Value {
             "title": "Fleet API",
             "version": VERSION,
             "description": format!(
-                "Clusters, node pools and the other kinds that are configured, below {BASE_PATH}, and whether they are ready \
-                 at the generation that was asked for. What is not done is answered with problem details (RFC 9457); each \
-                 has a code that scripts can rely on. Every GET can be a HEAD; a method that a path does not have is \
-                 answered with 405 and the header Allow. A parameter that is not known is answered with 400."
+                "Clusters, node pools and other configured kinds, below {BASE_PATH}, and whether their current generation is \
+                 ready. Errors are problem details (RFC 9457) with a stable code for scripts. HEAD is allowed wherever GET is; \
+                 a method that a path does not support is answered with 405 and the header Allow. An unknown parameter is \
+                 answered with 400."
             ),
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
-        // With or without: which of the two, the configuration of the server says.
+        // The configuration of the server decides whether credentials are required.
         "security": [{}, { "bearer": [] }],
         "paths": paths,
         "components": {
@@ -96,7 +96,7 @@ fn document(kinds: &Kinds) -> Value {
                 "type": "http",
                 "scheme": "bearer",
                 "bearerFormat": "JWT",
-                "description": "Where the server wants to know who asks. One that does not, does not look at it.",
+                "description": "Required if authentication is enabled on the server, and otherwise ignored.",
             } },
             "schemas": schemas.components,
             "headers": operations::header_components(),

@@ -1,4 +1,4 @@
-//! The operations of the document, from the table of routes: what each takes, and everything it can answer.
+//! The operations of the OpenAPI document, from the table of routes: parameters, bodies and all responses.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use crate::store::{Column, Page};
 
 const JSON: &str = "application/json";
 
-/// All paths, with what can be done at each.
+/// All paths with their operations.
 pub(super) fn paths(kinds: &Kinds, schemas: &Schemas) -> Map<String, Value> {
-    let mut paths = about();
+    let mut paths = about_operations();
     for scope in Scope::all(kinds) {
         for place in Place::ALL {
             let operations = place.operations().iter().map(|&operation| {
@@ -31,18 +31,19 @@ pub(super) fn paths(kinds: &Kinds, schemas: &Schemas) -> Map<String, Value> {
     paths
 }
 
-/// What can be asked of the API itself, without saying who asks.
-fn about() -> Map<String, Value> {
+/// The operations about the API itself, which need no credentials.
+fn about_operations() -> Map<String, Value> {
     let html = json!({ "text/html": { "schema": { "type": "string" } } });
     let document = json!({ JSON: { "schema": { "type": "object", "additionalProperties": true } } });
     let metadata = json!({ JSON: { "schema": reference("Metadata") } });
     let rows = [
-        (METADATA_PATH, "get_metadata", "What this API is", metadata),
-        (DOCUMENT_PATH, "get_openapi", "This document", document),
-        (PAGE_PATH, "get_openapi_page", "This document, as a page to read", html),
+        (METADATA_PATH, "get_metadata", "Get the version of the API", metadata),
+        (DOCUMENT_PATH, "get_openapi", "Get this OpenAPI document", document),
+        (PAGE_PATH, "get_openapi_page", "Get this document as an HTML page", html),
     ];
     let described = rows.map(|(path, operation_id, summary, content)| {
-        let ok = json!({ "description": "It.", "headers": headers(&[]), "content": content });
+        let ok =
+            json!({ "description": "The requested document.", "headers": headers(&[]), "content": content });
         let operation = json!({
             "operationId": operation_id,
             "summary": summary,
@@ -55,7 +56,7 @@ fn about() -> Map<String, Value> {
     described.into_iter().collect()
 }
 
-/// One operation, to be described.
+/// An operation to describe.
 struct Described<'a> {
     kinds: &'a Kinds,
     schemas: &'a Schemas,
@@ -66,7 +67,7 @@ struct Described<'a> {
 
 impl Described<'_> {
     fn json(&self) -> Value {
-        let (_, summary, description) = words(self.operation);
+        let (_, summary, description) = texts(self.operation);
         let mut described = json!({
             "operationId": operation_id(self.scope, self.operation),
             "summary": format!("{summary} {}", self.subject()),
@@ -94,13 +95,16 @@ impl Described<'_> {
     }
 
     fn parameters(&self) -> Vec<Value> {
-        let in_path = |name: &str, words: &str| json!({ "name": name, "in": "path", "required": true, "schema": id(), "description": words });
+        let in_path = |name: &str, description: &str| json!({ "name": name, "in": "path", "required": true, "schema": id(), "description": description });
         let mut parameters = Vec::new();
         if let Scope::Nested { parent, .. } = self.scope {
-            parameters.push(in_path("parent_id", &format!("The id of the {} it belongs to.", parent.name)));
+            parameters.push(in_path(
+                "parent_id",
+                &format!("The ID of the {} that owns the resource.", parent.name),
+            ));
         }
         if self.has_id() {
-            parameters.push(in_path("id", "The id of the resource."));
+            parameters.push(in_path("id", "The ID of the resource."));
         }
         match self.operation {
             Operation::List => {
@@ -109,7 +113,7 @@ impl Described<'_> {
                 if matches!(self.scope, Scope::Every) {
                     let kinds: Vec<&str> = self.kinds.iter().map(|kind| kind.name.as_str()).collect();
                     let schema = json!({ "type": "string", "enum": kinds });
-                    parameters.push(in_query("kind", &schema, "Only resources of this kind."));
+                    parameters.push(in_query("kind", &schema, "List only resources of this kind."));
                 }
                 parameters.extend(watching());
             }
@@ -136,11 +140,9 @@ impl Described<'_> {
         };
         let content: Map<String, Value> =
             media_types.iter().map(|media_type| ((*media_type).to_owned(), described.clone())).collect();
-        let words = format!(
-            "At most {} bytes. No text in it, at whatever depth, has the character U+0000.",
-            body::LARGEST
-        );
-        Some(json!({ "required": true, "content": content, "description": words }))
+        let description =
+            format!("At most {} bytes. Strings must not contain the character U+0000.", body::LARGEST);
+        Some(json!({ "required": true, "content": content, "description": description }))
     }
 
     fn responses(&self) -> Map<String, Value> {
@@ -155,15 +157,15 @@ impl Described<'_> {
         responses
     }
 
-    /// What is answered when all is well.
+    /// The responses of a successful operation.
     fn successes(&self) -> Vec<(String, Value)> {
         let names = self.schemas.names(self.scope.kind());
-        let answer = |words: &str, more: &[&str], schema: Value| json!({ "description": words, "headers": headers(more), "content": { JSON: { "schema": schema } } });
-        let nothing = |words: &str| json!({ "description": words, "headers": headers(&[]) });
+        let response = |description: &str, more: &[&str], schema: Value| json!({ "description": description, "headers": headers(more), "content": { JSON: { "schema": schema } } });
+        let empty = |description: &str| json!({ "description": description, "headers": headers(&[]) });
         let rows = match self.operation {
             Operation::List => {
-                let words = "A page of the list; or, to one who watches, events as they happen.";
-                let mut listed = answer(words, &["Bellwether-Revision"], reference(&names.list));
+                let description = "A page of the list, or with watch=true a stream of events.";
+                let mut listed = response(description, &["Bellwether-Revision"], reference(&names.list));
                 if let Some(content) = listed.pointer_mut("/content").and_then(Value::as_object_mut) {
                     let event = json!({ "schema": reference(&names.event) });
                     content.insert("text/event-stream".to_owned(), event);
@@ -172,52 +174,64 @@ impl Described<'_> {
             }
             Operation::Create if self.needs_parent() => Vec::new(),
             Operation::Create => {
-                let mut made = answer("It was made.", &["Location"], reference(&names.resource));
-                if let Some(members) = made.as_object_mut() {
+                let mut created =
+                    response("The resource was created.", &["Location"], reference(&names.resource));
+                if let Some(members) = created.as_object_mut() {
                     members.insert("links".to_owned(), Value::Object(self.links()));
                 }
-                vec![(201, made)]
+                vec![(201, created)]
             }
             Operation::Get => {
-                vec![(200, answer("The resource, or what was asked for of it.", &[], whole_or_part(names)))]
+                vec![(
+                    200,
+                    response("The resource, or the requested fields of it.", &[], whole_or_part(names)),
+                )]
             }
             Operation::Patch => {
-                vec![(200, answer("The resource as it is now.", &[], reference(&names.resource)))]
+                vec![(200, response("The resource after the change.", &[], reference(&names.resource)))]
             }
             Operation::Delete => {
-                let words = "It is being deleted, and stays until every required adapter has cleaned up.";
-                vec![(202, answer(words, &[], reference(&names.resource)))]
+                let description = "The resource is being deleted. It is removed when every required adapter has cleaned up.";
+                vec![(202, response(description, &[], reference(&names.resource)))]
             }
-            Operation::ForceDelete => vec![(204, nothing("It is gone."))],
+            Operation::ForceDelete => vec![(204, empty("The resource was removed."))],
             Operation::Statuses => {
                 vec![(
                     200,
-                    answer("The last accepted report of each adapter.", &[], reference("AdapterStatusList")),
+                    response(
+                        "The last accepted report of each adapter.",
+                        &[],
+                        reference("AdapterStatusList"),
+                    ),
                 )]
             }
             Operation::Report => vec![
                 (
                     201,
-                    answer("The report is now the status of its adapter.", &[], reference("AdapterStatus")),
+                    response(
+                        "The report was accepted as the status of its adapter.",
+                        &[],
+                        reference("AdapterStatus"),
+                    ),
                 ),
-                (204, nothing("The report changed nothing; the status log says why.")),
+                (204, empty("The report was discarded; the status log has the cause.")),
             ],
             Operation::StatusLog => {
                 vec![(
                     200,
-                    answer("Reports and what became of them, the newest first.", &[], reference("StatusLog")),
+                    response("Reports with their verdicts, newest first.", &[], reference("StatusLog")),
                 )]
             }
         };
-        rows.into_iter().map(|(status, answer): (u16, Value)| (status.to_string(), answer)).collect()
+        rows.into_iter().map(|(status, response): (u16, Value)| (status.to_string(), response)).collect()
     }
 
-    /// Whether this path makes nothing, because what it would make belongs to something.
+    /// Whether the kind has a parent, so that it can be created only below it.
     fn needs_parent(&self) -> bool {
         matches!(self.scope, Scope::Flat(kind) if kind.parent.is_some())
     }
 
-    /// What is answered when not.
+    /// The problems that the operation can respond with.
     fn problems(&self) -> Vec<Code> {
         let mut codes = vec![
             Code::BadRequest,
@@ -252,26 +266,26 @@ impl Described<'_> {
         codes
     }
 
-    /// Where one goes from a resource that was just made: it is found by every path it has, and so is what belongs to it.
+    /// Links from a created resource: to the operations of all its paths, and to the collections of its children.
     fn links(&self) -> Map<String, Value> {
-        const MADE: &str = "$response.body#/id";
+        const CREATED_ID: &str = "$response.body#/id";
         let by_id = |scope: Scope<'_>, parameters: Value| {
             let with_id = Place::ALL.into_iter().filter(|place| *place != Place::Collection);
             let operations = with_id.flat_map(|place| place.operations());
             operations.map(|&operation| link(scope, operation, &parameters)).collect::<Vec<_>>()
         };
-        let mut links = by_id(Scope::Every, json!({ "id": MADE }));
+        let mut links = by_id(Scope::Every, json!({ "id": CREATED_ID }));
         if let Some(kind) = self.scope.kind() {
-            links.extend(by_id(Scope::Flat(kind), json!({ "id": MADE })));
+            links.extend(by_id(Scope::Flat(kind), json!({ "id": CREATED_ID })));
             for child in self.kinds.children_of(&kind.name) {
                 let below = Scope::Nested { kind: child, parent: kind };
-                let parameters = json!({ "parent_id": MADE });
+                let parameters = json!({ "parent_id": CREATED_ID });
                 let operations = Place::Collection.operations().iter();
                 links.extend(operations.map(|&operation| link(below, operation, &parameters)));
             }
         }
         if matches!(self.scope, Scope::Nested { .. }) {
-            let parameters = json!({ "parent_id": "$request.path.parent_id", "id": MADE });
+            let parameters = json!({ "parent_id": "$request.path.parent_id", "id": CREATED_ID });
             links.extend(by_id(self.scope, parameters));
         }
         links.into_iter().collect()
@@ -284,41 +298,45 @@ fn link(scope: Scope<'_>, operation: Operation, parameters: &Value) -> (String, 
 }
 
 /// The verb, the summary up to its subject, and the description of an operation.
-const fn words(operation: Operation) -> (&'static str, &'static str, &'static str) {
+const fn texts(operation: Operation) -> (&'static str, &'static str, &'static str) {
     match operation {
         Operation::List => (
             "list",
             "List or watch resources",
-            "Those that are being deleted are among them. With watch=true, tells of every change as it happens.",
+            "The list includes resources that are being deleted. With watch=true, the response is a stream of changes.",
         ),
-        Operation::Create => ("create", "Make a resource", "Answered once it is on disk."),
-        Operation::Get => ("get", "Read a resource", "Also while it is being deleted."),
+        Operation::Create => ("create", "Create a resource", "The response is sent after the commit."),
+        Operation::Get => ("get", "Get a resource", "A resource that is being deleted can still be read."),
         Operation::Patch => {
-            ("patch", "Change a resource", "Its generation moves if its spec or its labels really change.")
+            ("patch", "Change a resource", "The generation is incremented if the spec or the labels change.")
         }
         Operation::Delete => (
             "delete",
             "Delete a resource",
-            "Its generation moves the first time. Children are deleted too, or are in the way, as their kind says.",
+            "The first request increments the generation. Depending on their kind, children are deleted, too, or prevent the deletion.",
         ),
         Operation::ForceDelete => (
             "force_delete",
             "Remove a resource that is being deleted",
-            "Without waiting for adapters to clean up.",
+            "The resource is removed without waiting for adapters to clean up.",
         ),
-        Operation::Statuses => ("list_statuses", "List what adapters say of a resource", "By adapter."),
+        Operation::Statuses => {
+            ("list_statuses", "List the adapter statuses of a resource", "The list is ordered by adapter.")
+        }
         Operation::Report => (
             "report_status",
-            "Report what an adapter found of a resource",
-            "A report of another generation than the current one, older than the last, or with Available=Unknown changes nothing.",
+            "Report the status of an adapter for a resource",
+            "A report is discarded if its generation is in the future or older than that of the last accepted report, if it is older than that report, or if it has Available=Unknown.",
         ),
-        Operation::StatusLog => {
-            ("list_status_log", "List the latest reports on a resource", "Accepted or not, with the reason.")
-        }
+        Operation::StatusLog => (
+            "list_status_log",
+            "List the latest reports for a resource",
+            "The log has accepted and discarded reports, with the cause.",
+        ),
     }
 }
 
-/// A body that is taken whatever the kind.
+/// An example of a body that is valid for every kind.
 fn example(operation: Operation) -> Option<Value> {
     match operation {
         Operation::Patch => Some(json!({ "labels": { "env": "prod" } })),
@@ -337,9 +355,9 @@ fn example(operation: Operation) -> Option<Value> {
     }
 }
 
-/// Kinds begin with a capital and have no underscores, so that no two of these are the same.
+/// A unique ID: kinds begin with a capital letter and have no underscores.
 fn operation_id(scope: Scope<'_>, operation: Operation) -> String {
-    let (verb, ..) = words(operation);
+    let (verb, ..) = texts(operation);
     match scope {
         Scope::Every => format!("{verb}_any"),
         Scope::Flat(kind) => format!("{verb}_{}", kind.name),
@@ -347,16 +365,16 @@ fn operation_id(scope: Scope<'_>, operation: Operation) -> String {
     }
 }
 
-fn in_query(name: &str, schema: &Value, words: &str) -> Value {
-    json!({ "name": name, "in": "query", "schema": schema, "description": words })
+fn in_query(name: &str, schema: &Value, description: &str) -> Value {
+    json!({ "name": name, "in": "query", "schema": schema, "description": description })
 }
 
 fn paging() -> [Value; 2] {
     let Page { number, size } = Page::default();
     let counted = |most: u32, default: u32| json!({ "type": "integer", "minimum": 1, "maximum": most, "default": default });
     [
-        in_query("page", &counted(LAST_PAGE, number), "Which page."),
-        in_query("size", &counted(LARGEST_PAGE, size), "How many items on a page."),
+        in_query("page", &counted(LAST_PAGE, number), "The number of the page."),
+        in_query("size", &counted(LARGEST_PAGE, size), "The number of items per page."),
     ]
 }
 
@@ -367,7 +385,7 @@ fn order() -> Value {
     in_query(
         "order",
         &schema,
-        "What to order by: `field`, `field asc` or `field desc`; several with commas between them or one after the other. `created_time desc` unless given.",
+        "The fields to order by: `field`, `field asc` or `field desc`, separated by commas or as repeated parameters. Default: `created_time desc`.",
     )
 }
 
@@ -376,17 +394,17 @@ fn search() -> Value {
     in_query("search", &schema, SEARCH)
 }
 
-const SEARCH: &str = "Which resources: comparisons with `and`, `or`, `not` and parentheses, such as \
+const SEARCH: &str = "The search expression: comparisons with `and`, `or`, `not` and parentheses, such as \
     `name like 'prod-%' and generation >= 2`, `labels.env in ['prod', 'stage']`, `spec.release.version > 9`, \
-    `status.conditions.Ready = 'False'`, `deleted_time is null`. Text that is not of the language is answered with 400 and \
-    where it goes wrong.";
+    `status.conditions.Ready = 'False'`, `deleted_time is null`. An invalid expression is answered with 400 and \
+    the position of the error.";
 
 fn fields() -> Value {
     let schema = json!({ "type": "array", "items": { "type": "string", "minLength": 1 } });
     in_query(
         "fields",
         &schema,
-        "Which members of a resource to show: names, with dots for what is below, such as `name` or `status.conditions.type`; several with commas between them or one after the other. `spec.*` is everything below. The id is always shown; a member that there is not is answered with 400.",
+        "The fields of a resource to return, such as `name` or `status.conditions.type`, separated by commas or as repeated parameters. `spec.*` returns all fields below. The ID is always returned; an unknown field is answered with 400.",
     )
 }
 
@@ -396,23 +414,23 @@ fn watching() -> [Value; 3] {
         in_query(
             "watch",
             &json!({ "type": "boolean", "default": false }),
-            "Whether to be told of changes instead. Goes with `since` and `kind` only.",
+            "Whether to watch changes instead of listing. Can be combined only with `since` and `kind`.",
         ),
         in_query(
             "since",
             &since,
-            "The revision to watch from: the id of an event, or Bellwether-Revision of a list. Only together with watch=true.",
+            "The revision to watch from: the ID of an event, or the header Bellwether-Revision of a list. Requires watch=true.",
         ),
         json!({
             "name": "Last-Event-ID",
             "in": "header",
             "schema": { "type": "string" },
-            "description": "The id of the last event heard; the same as `since`, which goes before it. Means nothing without watch=true.",
+            "description": "The ID of the last received event. It is used like `since`, which takes precedence, and ignored without watch=true.",
         }),
     ]
 }
 
-/// The headers of an answer: the one that all have, and these.
+/// The headers of a response: the one that all have, and these.
 fn headers(more: &[&str]) -> Map<String, Value> {
     let mut headers = Map::new();
     let name = |name: &str| json!({ "$ref": format!("#/components/headers/{name}") });
@@ -421,26 +439,26 @@ fn headers(more: &[&str]) -> Map<String, Value> {
     headers
 }
 
-/// The headers that answers have.
+/// The headers of responses.
 pub(super) fn header_components() -> Value {
     let text = json!({ "type": "string" });
     json!({
         "X-Request-ID": {
             "required": true,
             "schema": { "type": "string", "format": "uuid" },
-            "description": "The id of the request, by which the log of the server knows it.",
+            "description": "The ID of the request, which is also in the log of the server.",
         },
-        "Location": { "required": true, "schema": text, "description": "The path of what was made." },
+        "Location": { "required": true, "schema": text, "description": "The path of the created resource." },
         "Bellwether-Revision": {
             "schema": { "type": "integer", "minimum": 0 },
-            "description": "The revision at which the list was true; to watch from there.",
+            "description": "The revision of the list, from which a watch can continue.",
         },
-        "Allow": { "required": true, "schema": text, "description": "The methods that there are." },
-        "WWW-Authenticate": { "required": true, "schema": text, "description": "How to say who asks." },
+        "Allow": { "required": true, "schema": text, "description": "The allowed methods." },
+        "WWW-Authenticate": { "required": true, "schema": text, "description": "The authentication scheme." },
     })
 }
 
-/// What is answered to a method that a path does not have: it is no operation, and so stands by itself.
+/// The response to a method that a path does not support. It belongs to no operation.
 pub(super) fn response_components() -> Value {
     json!({ "MethodNotAllowed": problem_with(405, &[Code::NoMethod], &["Allow"]) })
 }

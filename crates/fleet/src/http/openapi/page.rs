@@ -1,4 +1,4 @@
-//! The document as a page to read: all of it is written here, so that the page needs no script.
+//! Renders the OpenAPI document as an HTML page without scripts.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 const STYLE: &str = include_str!("page.css");
 
-/// The page of a document.
+/// Renders a document.
 pub(super) fn render(document: &Value) -> String {
     let title = text(document, "/info/title");
     let groups = groups(document);
@@ -44,7 +44,7 @@ struct Operation<'d> {
     content: &'d Value,
 }
 
-/// The operations by their tag, in the order in which tags come up.
+/// The operations by tag, in the order of the first occurrence of tags.
 fn groups(document: &Value) -> Vec<(&str, Vec<Operation<'_>>)> {
     let mut groups: Vec<(&str, Vec<Operation<'_>>)> = Vec::new();
     for (path, item) in members(document, "/paths") {
@@ -107,7 +107,7 @@ impl Operation<'_> {
                 ]
             })
             .collect();
-        table("Parameters", ["name", "in", "type", "meaning"], &rows)
+        table("Parameters", ["name", "in", "type", "description"], &rows)
     }
 
     fn responses(&self) -> String {
@@ -127,7 +127,7 @@ impl Operation<'_> {
                 ]
             })
             .collect();
-        table("Answers", ["status", "meaning", "content", "headers"], &rows)
+        table("Responses", ["status", "description", "content", "headers"], &rows)
     }
 }
 
@@ -144,7 +144,7 @@ fn table<const N: usize>(title: &str, heads: [&str; N], rows: &[[String; N]]) ->
     format!("<h4>{title}</h4><div class=\"scroll\"><table><tr>{heads}</tr>\n{rows}</table></div>\n")
 }
 
-/// The properties of an object, or what else a schema is.
+/// Renders the properties of an object, or another schema.
 fn schema_html(schema: &Value) -> String {
     let required: Vec<&str> = strings(schema.get("required")).collect();
     let rows: Vec<[String; 3]> = members(schema, "/properties")
@@ -158,14 +158,14 @@ fn schema_html(schema: &Value) -> String {
             ]
         })
         .collect();
-    let words = text(schema, "/description");
+    let description = text(schema, "/description");
     if rows.is_empty() {
-        return format!("<p>{words}</p><p>{}</p>", type_of(Some(schema)));
+        return format!("<p>{description}</p><p>{}</p>", type_of(Some(schema)));
     }
-    format!("<p>{words}</p>{}", table("Members", ["name", "type", "meaning"], &rows))
+    format!("<p>{description}</p>{}", table("Properties", ["name", "type", "description"], &rows))
 }
 
-/// A schema in a line.
+/// Describes a schema in a line.
 fn type_of(schema: Option<&Value>) -> String {
     let Some(Value::Object(schema)) = schema else { return "anything".to_owned() };
     if let Some(name) =
@@ -175,15 +175,15 @@ fn type_of(schema: Option<&Value>) -> String {
     }
     for (keyword, between) in [("oneOf", " or "), ("anyOf", " or "), ("allOf", " and ")] {
         if let (Some(Value::Array(choices)), None) = (schema.get(keyword), schema.get("properties")) {
-            let said =
+            let types =
                 choices.iter().map(|choice| type_of(Some(choice))).filter(|choice| choice != "anything");
-            return said.collect::<Vec<_>>().join(between);
+            return types.collect::<Vec<_>>().join(between);
         }
     }
     if let Some(value) = schema.get("const") {
         return format!("<code>{}</code>", escape(&value.to_string()));
     }
-    let mut words = match schema.get("type") {
+    let mut description = match schema.get("type") {
         Some(Value::String(type_)) if type_ == "array" => format!("list of {}", type_of(schema.get("items"))),
         Some(Value::String(type_)) => escape(type_),
         types @ Some(Value::Array(_)) => strings(types).map(escape).collect::<Vec<_>>().join(" or "),
@@ -191,29 +191,29 @@ fn type_of(schema: Option<&Value>) -> String {
         _ => String::new(),
     };
     if let Some(values @ Value::Object(_)) = schema.get("additionalProperties") {
-        let _ = write!(words, " of {}", type_of(Some(values)));
+        let _ = write!(description, " of {}", type_of(Some(values)));
     }
-    words.push_str(&limits(schema));
-    words
+    description.push_str(&limits(schema));
+    description
 }
 
-/// What a value has to keep, besides its type.
+/// Describes the constraints of a value besides its type.
 fn limits(schema: &Map<String, Value>) -> String {
     let keywords = [
         ("format", ""),
         ("minimum", "from "),
         ("maximum", "to "),
-        ("minLength", "at least this many characters: "),
-        ("maxLength", "at most this many characters: "),
-        ("maxItems", "at most this many: "),
-        ("pattern", "as "),
-        ("default", "unless given, "),
+        ("minLength", "minimum length "),
+        ("maxLength", "maximum length "),
+        ("maxItems", "maximum number of items "),
+        ("pattern", "pattern "),
+        ("default", "default "),
     ];
     let mut limits: Vec<String> = Vec::new();
-    for (keyword, words) in keywords {
+    for (keyword, label) in keywords {
         if let Some(value) = schema.get(keyword) {
             let shown = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
-            limits.push(format!("{words}<code>{}</code>", escape(&shown)));
+            limits.push(format!("{label}<code>{}</code>", escape(&shown)));
         }
     }
     if let Some(Value::Array(values)) = schema.get("enum") {

@@ -1,5 +1,5 @@
-//! The schemas of what goes over the wire. Answers are described by their types; requests by what reads them, with the
-//! limits that are checked there. Every object is closed unless it is a map.
+//! The schemas of requests and responses. Responses are described by their types; requests by the limits that `body` checks. An
+//! object allows no additional properties, unless it is a map.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +13,20 @@ use crate::http::{body, labels};
 use crate::kinds::{Kind, Kinds};
 use crate::resource::{AdapterStatus, Id, LogEntry, Resource};
 
-/// Where schemas are found in the document.
+/// The prefix of references to schemas of the document.
 const COMPONENTS: &str = "#/components/schemas/";
 
-/// What the schemas of one kind are called.
+/// The names of the schemas of a kind.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pub(super) resource: String,
-    /// What is left of a resource when only some fields are asked for.
+    /// A resource with only the requested fields.
     pub(super) part: String,
     pub(super) list: String,
     pub(super) create: String,
     pub(super) patch: String,
     spec: String,
-    /// What one who watches is told.
+    /// A watch event.
     pub(super) event: String,
 }
 
@@ -67,8 +67,8 @@ pub(super) struct Schemas {
 
 impl Schemas {
     pub(super) fn of(kinds: &Kinds) -> Self {
-        let mut components = of_answers();
-        parts_of_answers(&mut components);
+        let mut components = response_schemas();
+        partial_schemas(&mut components);
         let generic = components.get("Resource").cloned().unwrap_or_default();
         components.insert("ForceDelete".to_owned(), force_delete());
         components.insert("ReportCondition".to_owned(), report_condition());
@@ -86,7 +86,7 @@ impl Schemas {
         schemas
     }
 
-    /// What the schemas of a kind, or of resources of every kind, are called.
+    /// The names of the schemas of a kind, or of resources of every kind.
     pub(super) fn names(&self, kind: Option<&Kind>) -> &Names {
         kind.and_then(|kind| self.names.get(&kind.name)).unwrap_or(&self.every)
     }
@@ -111,7 +111,7 @@ impl Schemas {
             one_of(named.collect())
         };
         let resource = resources(&|names| names.resource.clone(), &|_| true);
-        // Only those that belong to nothing can be made without saying to what they belong.
+        // Kinds with a parent can be created only below it.
         let create = resources(&|names| names.create.clone(), &|kind| kind.parent.is_none());
         self.components.insert(names.resource.clone(), resource);
         self.components.insert(names.create.clone(), create);
@@ -123,7 +123,7 @@ impl Schemas {
     }
 }
 
-/// Names for the schemas of every kind that no other schema has: a kind can be called as it likes.
+/// Unique names for the schemas of every kind: the name of a kind may equal the name of another schema.
 fn names_of(kinds: &Kinds, taken: &Map<String, Value>, every: &Names) -> BTreeMap<String, Names> {
     let mut taken: BTreeSet<String> = taken.keys().cloned().collect();
     taken.extend(every.clone().each().map(|name| name.clone()));
@@ -144,7 +144,7 @@ pub(super) fn reference(name: &str) -> Value {
     json!({ "$ref": format!("{COMPONENTS}{name}") })
 }
 
-/// A resource, or what was asked for of it.
+/// A resource, or the requested fields of it.
 pub(super) fn whole_or_part(names: &Names) -> Value {
     json!({ "anyOf": [reference(&names.resource), reference(&names.part)] })
 }
@@ -178,8 +178,8 @@ fn generator() -> SchemaGenerator {
     SchemaGenerator::new(settings)
 }
 
-/// The schemas of answers, from their types.
-fn of_answers() -> Map<String, Value> {
+/// The schemas of responses, from their types.
+fn response_schemas() -> Map<String, Value> {
     let mut generator = generator();
     generator.subschema_for::<Resource>();
     generator.subschema_for::<AdapterStatus>();
@@ -195,20 +195,20 @@ fn of_answers() -> Map<String, Value> {
     schemas
 }
 
-/// Puts the schema of a property where the type of it says less, and keeps its description.
+/// Replaces the schema of a property, which is stricter than its type, and keeps its description.
 fn set(schemas: &mut Map<String, Value>, schema: &str, property: &str, mut new: Value) {
     let Some(old) =
         schemas.get_mut(schema).and_then(|schema| schema.pointer_mut(&format!("/properties/{property}")))
     else {
         return;
     };
-    if let (Some(new), Some(words)) = (new.as_object_mut(), old.get("description")) {
-        new.insert("description".to_owned(), words.clone());
+    if let (Some(new), Some(description)) = (new.as_object_mut(), old.get("description")) {
+        new.insert("description".to_owned(), description.clone());
     }
     *old = new;
 }
 
-/// Closes an object that has properties.
+/// Allows no additional properties in an object that has properties.
 fn close(schema: &mut Value) {
     if let Some(members) = schema.as_object_mut()
         && members.contains_key("properties")
@@ -216,15 +216,15 @@ fn close(schema: &mut Value) {
         members.insert("additionalProperties".to_owned(), json!(false));
     }
     if let Some(properties) = schema.pointer_mut("/properties").and_then(Value::as_object_mut) {
-        // What reading puts where nothing is, is always there in an answer.
+        // Responses always have these properties, so that they have no defaults.
         properties.values_mut().filter_map(Value::as_object_mut).for_each(|property| {
             property.remove("default");
         });
     }
 }
 
-/// What is left of the objects in a resource when only some fields are asked for.
-fn parts_of_answers(components: &mut Map<String, Value>) {
+/// Adds the schemas of nested objects with only the requested fields.
+fn partial_schemas(components: &mut Map<String, Value>) {
     for name in ["ResourceStatus", "ResourceCondition", "OwnerReference"] {
         if let Some(schema) = components.get(name) {
             let mut part = part_of(schema);
@@ -236,7 +236,7 @@ fn parts_of_answers(components: &mut Map<String, Value>) {
     }
 }
 
-/// The schema of what is left of a resource when only some fields are asked for: its id, and whatever else.
+/// The schema of an object with only the requested fields: only the ID is required.
 fn part_of(schema: &Value) -> Value {
     let mut part = schema.clone();
     if let Some(members) = part.as_object_mut() {
@@ -254,7 +254,7 @@ fn part_of(schema: &Value) -> Value {
     part
 }
 
-/// A resource of a kind, as it is shown.
+/// The schema of a resource of a kind.
 fn of_kind(kind: &Kind, mut resource: Value) -> Value {
     if let Some(of_kind) = resource.pointer_mut("/properties/kind") {
         *of_kind = json!({ "const": kind.name });
@@ -281,35 +281,35 @@ fn list(item: Value) -> Value {
         "required": ["items", "page", "size", "total"],
         "properties": {
             "items": { "type": "array", "items": item, "maxItems": LARGEST_PAGE },
-            "page": { "type": "integer", "minimum": 1, "maximum": LAST_PAGE, "description": "Which page this is." },
-            "size": { "type": "integer", "minimum": 0, "maximum": LARGEST_PAGE, "description": "How many items it has." },
-            "total": { "type": "integer", "minimum": 0, "description": "How many items there are on all pages." },
+            "page": { "type": "integer", "minimum": 1, "maximum": LAST_PAGE, "description": "The number of this page." },
+            "size": { "type": "integer", "minimum": 0, "maximum": LARGEST_PAGE, "description": "The number of items on this page." },
+            "total": { "type": "integer", "minimum": 0, "description": "The number of items on all pages." },
         },
     })
 }
 
-/// One of the events that one who watches is told.
+/// A watch event.
 fn event(names: &Names) -> Value {
-    let told = json!({ "anyOf": [reference(&names.resource), reference("Problem")] });
+    let content = json!({ "anyOf": [reference(&names.resource), reference("Problem")] });
     json!({
         "type": "object",
-        "description": "One of the server-sent events: a resource that changed, or the problem with which the events end.",
+        "description": "A server-sent event: a changed resource, or the problem that ends the stream.",
         "additionalProperties": false,
         "required": ["event", "data"],
         "properties": {
-            "event": { "enum": ["ADDED", "MODIFIED", "DELETED", "ERROR"], "description": "What happened." },
-            "id": { "type": "string", "pattern": "^[0-9]+$", "description": "The revision of the change; to watch from there." },
+            "event": { "enum": ["ADDED", "MODIFIED", "DELETED", "ERROR"], "description": "The type of the event." },
+            "id": { "type": "string", "pattern": "^[0-9]+$", "description": "The revision of the change, from which a watch can continue." },
             "data": {
                 "type": "string",
                 "contentMediaType": "application/json",
-                "contentSchema": told,
-                "description": "The resource as it is then, or the problem.",
+                "contentSchema": content,
+                "description": "The resource after the change, or the problem.",
             },
         },
     })
 }
 
-/// What every spec of a kind has to keep.
+/// The schema of the spec of a kind.
 fn spec(kind: &Kind, name: &str) -> Value {
     let Some(declared) = &kind.declared_spec_schema else { return anything() };
     let mut schema = declared.clone();
@@ -319,7 +319,7 @@ fn spec(kind: &Kind, name: &str) -> Value {
     schema
 }
 
-/// Turns what refers to a place in a schema into what refers to that place in the document.
+/// Changes references within a schema to references within the document.
 fn refer_from(schema: &mut Value, root: &str) {
     match schema {
         Value::Object(members) => {
@@ -347,7 +347,7 @@ fn labels_map() -> Value {
     })
 }
 
-/// The same, or null, which is as good as not there.
+/// The schema, or null, which has the same meaning as an absent field.
 fn or_null(mut schema: Value) -> Value {
     if let Some(type_) = schema.get_mut("type") {
         *type_ = json!([type_.clone(), "null"]);
@@ -355,16 +355,16 @@ fn or_null(mut schema: Value) -> Value {
     schema
 }
 
-fn described(mut schema: Value, words: &str) -> Value {
+fn described(mut schema: Value, description: &str) -> Value {
     if let Some(members) = schema.as_object_mut() {
-        members.insert("description".to_owned(), json!(words));
+        members.insert("description".to_owned(), json!(description));
     }
     schema
 }
 
-/// An object that keeps a schema, which may say less.
-fn object_of(schema: Value, words: &str) -> Value {
-    json!({ "allOf": [{ "type": "object" }, schema], "description": words })
+/// An object that matches a schema, which itself may allow other types.
+fn object_of(schema: Value, description: &str) -> Value {
+    json!({ "allOf": [{ "type": "object" }, schema], "description": description })
 }
 
 fn create(kind: &Kind, spec: Value) -> Value {
@@ -375,14 +375,14 @@ fn create(kind: &Kind, spec: Value) -> Value {
         "minLength": kind.name_length.start(),
         "maxLength": kind.name_length.end(),
         "pattern": body::NAME_PATTERN,
-        "description": format!("Unique among resources of kind {} that are not being deleted.", kind.name),
+        "description": format!("The name, which is unique among resources of kind {} that are not being deleted.", kind.name),
     });
     properties.insert("name".to_owned(), name);
-    properties.insert("spec".to_owned(), object_of(spec, "What is wanted of it."));
-    properties.insert("labels".to_owned(), described(or_null(labels_map()), "Its labels."));
+    properties.insert("spec".to_owned(), object_of(spec, "The desired state of the resource."));
+    properties.insert("labels".to_owned(), described(or_null(labels_map()), "The labels of the resource."));
     for member in body::SET_BY_SERVER {
-        let words = "Set by the server: accepted, so that what a GET shows can be posted again, and ignored.";
-        properties.insert(member.to_owned(), json!({ "description": words }));
+        let description = "Set by the server. It is accepted and ignored, so that the response of a GET can be posted again.";
+        properties.insert(member.to_owned(), json!({ "description": description }));
     }
     json!({
         "type": "object",
@@ -396,11 +396,11 @@ fn patch(spec: &str) -> Value {
     let has = |field: &str| json!({ "required": [field], "properties": { field: { "type": "object" } } });
     json!({
         "type": "object",
-        "description": "What is to change: spec or labels or both. Each replaces what there is, whole. Null is as good as not there.",
+        "description": "The fields to change: spec, labels or both. Each replaces the whole current value. Null means no change.",
         "additionalProperties": false,
         "properties": {
-            "spec": { "anyOf": [object_of(reference(spec), "What is wanted of it from now on."), { "type": "null" }] },
-            "labels": described(or_null(labels_map()), "Its labels from now on."),
+            "spec": { "anyOf": [object_of(reference(spec), "The new desired state of the resource."), { "type": "null" }] },
+            "labels": described(or_null(labels_map()), "The new labels of the resource."),
         },
         "anyOf": [has("spec"), has("labels")],
     })
@@ -415,8 +415,8 @@ fn force_delete() -> Value {
             "type": "string",
             "minLength": 1,
             "maxLength": body::LONGEST_REASON,
-            "pattern": body::SAYS_SOMETHING,
-            "description": "Why nobody needs to clean up.",
+            "pattern": body::NOT_BLANK,
+            "description": "Why no cleanup is needed.",
         } },
     })
 }
@@ -431,10 +431,10 @@ fn report_condition() -> Value {
         "additionalProperties": false,
         "required": ["type", "status"],
         "properties": {
-            "type": described(name(), "What it is about."),
-            "status": { "type": "string", "enum": ["True", "False", "Unknown"], "description": "Whether it holds." },
-            "reason": { "type": ["string", "null"], "description": "Why, in a word." },
-            "message": { "type": ["string", "null"], "description": "Why, in words." },
+            "type": described(name(), "The type of the condition."),
+            "status": { "type": "string", "enum": ["True", "False", "Unknown"], "description": "The status of the condition." },
+            "reason": { "type": ["string", "null"], "description": "The cause, as one CamelCase word." },
+            "message": { "type": ["string", "null"], "description": "The cause, for people." },
         },
     })
 }
@@ -451,7 +451,7 @@ fn report_metadata(null: bool) -> Value {
         "type": "object",
         "additionalProperties": false,
         "properties": properties,
-        "description": "Of the work behind the report.",
+        "description": "Information about the job that produced the report.",
     }))
 }
 
@@ -461,18 +461,18 @@ fn report() -> Value {
         "additionalProperties": false,
         "required": ["adapter", "observed_generation", "conditions"],
         "properties": {
-            "adapter": described(name(), "Which adapter."),
+            "adapter": described(name(), "The name of the adapter."),
             "observed_generation": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": body::LARGEST_COUNT,
-                "description": "The generation it looked at.",
+                "description": "The generation that the adapter observed.",
             },
             "observed_time": {
                 "type": ["string", "null"],
                 "format": "date-time",
                 "description": format!(
-                    "When it looked; now, if it does not say. At most {} minutes ahead of the server, and at most {} behind.",
+                    "When the adapter observed it. Default: the current time of the server. It must be at most {} minutes in the future and at most {} minutes in the past.",
                     body::AHEAD.as_mins(),
                     body::BEHIND.as_mins(),
                 ),
@@ -481,9 +481,9 @@ fn report() -> Value {
                 "type": "array",
                 "maxItems": body::MOST_CONDITIONS,
                 "items": reference("ReportCondition"),
-                "description": "What it found: one of each type. A report that would be kept has to have Available, Applied and Health.",
+                "description": "The conditions, at most one of each type. An accepted report must have Available, Applied and Health.",
             },
-            "data": described(or_null(anything()), "What else it wants known."),
+            "data": described(or_null(anything()), "Further data of the adapter."),
             "metadata": report_metadata(true),
         },
     })

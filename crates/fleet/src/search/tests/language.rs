@@ -136,7 +136,7 @@ fn a_search_is_understood(#[case] search: &str, #[case] canonical: &str) {
     "created_time > 2026-13-01",
     "column 16: '2026-13-01' is not a time; a time looks like '2026-01-31T12:00:00Z' or '2026-01-31'"
 )]
-fn what_is_no_search_is_said_with_its_column(#[case] search: &str, #[case] expected: &str) {
+fn syntax_errors_have_a_column(#[case] search: &str, #[case] expected: &str) {
     let error = Filter::parse(search).unwrap_err().to_string();
     let error = error.strip_prefix("failed to parse search query: ").unwrap_or(&error);
     let expected = match expected.split_once(": unsupported ") {
@@ -162,7 +162,7 @@ fn what_is_no_search_is_said_with_its_column(#[case] search: &str, #[case] expec
 #[case::all("all spec.a = 1", "function 'all' at column 1")]
 #[case::sum("generation > Sum spec.a", "function 'Sum' at column 14")]
 #[case::another_function("lower(name) = 'a'", "function 'lower' at column 1")]
-fn what_is_not_offered_is_said_so(#[case] search: &str, #[case] expected: &str) {
+fn unsupported_parts_are_errors(#[case] search: &str, #[case] expected: &str) {
     assert_eq!(Filter::parse(search).unwrap_err().to_string(), format!("unsupported {expected}"));
 }
 
@@ -247,12 +247,12 @@ fn what_is_not_offered_is_said_so(#[case] search: &str, #[case] expected: &str) 
     "status.conditions.Ready.observed_generation='1'",
     "field 'status.conditions.Ready.observed_generation' expects an integer, found '1' (column 45)"
 )]
-fn what_cannot_be_asked_is_said_with_its_column(#[case] search: &str, #[case] expected: &str) {
+fn type_errors_have_a_column(#[case] search: &str, #[case] expected: &str) {
     assert_eq!(Filter::parse(search).unwrap_err().to_string(), expected);
 }
 
 #[test]
-fn a_search_is_only_so_long_so_wide_and_so_deep() {
+fn length_joins_and_nesting_are_limited() {
     let longest = format!("name = '{}'", "é".repeat(4096 - 9));
     assert!(Filter::parse(&longest).is_ok());
     let error = Filter::parse(&format!("{longest} ")).unwrap_err().to_string();
@@ -271,26 +271,26 @@ fn a_search_is_only_so_long_so_wide_and_so_deep() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in any::<String>()) {
+    fn parsing_any_text_does_not_panic(text in any::<String>()) {
         let _ = Filter::parse(&text);
     }
 
     #[test]
-    fn no_words_of_the_language_panic_and_what_they_say_can_be_said_again(
-        words in prop::collection::vec(word(), 0..12)
+    fn parsing_any_tokens_does_not_panic_and_formatting_round_trips(
+        tokens in prop::collection::vec(word(), 0..12)
     ) {
-        said_again(&words.join(" "))?;
-        said_again(&words.concat())?;
+        check_round_trip(&tokens.join(" "))?;
+        check_round_trip(&tokens.concat())?;
     }
 
     #[test]
-    fn what_a_search_says_can_be_said_again(search in search()) {
+    fn formatting_a_search_round_trips(search in search()) {
         prop_assert!(Filter::parse(&search).is_ok(), "{search}: {:?}", Filter::parse(&search));
-        said_again(&search)?;
+        check_round_trip(&search)?;
     }
 }
 
-fn said_again(search: &str) -> Result<(), TestCaseError> {
+fn check_round_trip(search: &str) -> Result<(), TestCaseError> {
     if let Ok(filter) = Filter::parse(search) {
         prop_assert_eq!(Filter::parse(&filter.to_string()), Ok(filter));
     }

@@ -1,44 +1,44 @@
-//! Searches that are wrong, hundreds of them: each is refused, and none panics.
+//! Hundreds of invalid searches: each is rejected, and none panics.
 
 use crate::search::Filter;
 
-/// What people try.
+/// Invalid searches that users may write.
 fn fragments() -> Vec<String> {
     serde_json::from_str(include_str!("../../../tests/data/malformed_searches.json")).unwrap()
 }
 
-/// A search that is right, in words; without any one of them, or with any one of them twice, it is wrong or another one.
-const RIGHT: &[&str] =
+/// The tokens of a valid search. Without one of them, or with one of them repeated, it is invalid or a different search.
+const VALID: &[&str] =
     &["(", "name", "=", "'a'", "and", "generation", ">=", "2", ")", "or", "kind", "in", "[", "'b'", "]"];
 
 #[test]
-fn everything_that_people_try_is_refused() {
+fn invalid_searches_are_rejected() {
     let fragments = fragments();
     assert!(fragments.len() >= 200, "{}", fragments.len());
-    let understood: Vec<&String> = fragments.iter().filter(|search| Filter::parse(search).is_ok()).collect();
-    assert!(understood.is_empty(), "{understood:?}");
+    let accepted: Vec<&String> = fragments.iter().filter(|search| Filter::parse(search).is_ok()).collect();
+    assert!(accepted.is_empty(), "{accepted:?}");
 }
 
 #[test]
-fn a_search_cut_anywhere_is_refused() {
-    let is_whole = |length: usize| length == RIGHT.len() || length == RIGHT.len() - 6;
-    for length in (0..RIGHT.len()).filter(|length| !is_whole(*length)) {
-        let search = RIGHT[..length].join(" ");
+fn truncated_search_is_rejected() {
+    let is_whole = |length: usize| length == VALID.len() || length == VALID.len() - 6;
+    for length in (0..VALID.len()).filter(|length| !is_whole(*length)) {
+        let search = VALID[..length].join(" ");
         assert!(Filter::parse(&search).is_err(), "{search}");
     }
 }
 
 #[test]
 fn a_search_with_a_word_too_few_or_too_many_is_refused() {
-    assert!(Filter::parse(&RIGHT.join(" ")).is_ok());
-    for index in 0..RIGHT.len() {
-        let mut fewer = RIGHT.to_vec();
+    assert!(Filter::parse(&VALID.join(" ")).is_ok());
+    for index in 0..VALID.len() {
+        let mut fewer = VALID.to_vec();
         fewer.remove(index);
         assert!(Filter::parse(&fewer.join(" ")).is_err(), "{fewer:?}");
-        let mut more = RIGHT.to_vec();
+        let mut more = VALID.to_vec();
         more.insert(index, "=");
         assert!(Filter::parse(&more.join(" ")).is_err(), "{more:?}");
-        let mut foreign = RIGHT.to_vec();
+        let mut foreign = VALID.to_vec();
         foreign.insert(index, ";");
         assert!(Filter::parse(&foreign.join(" ")).is_err(), "{foreign:?}");
     }

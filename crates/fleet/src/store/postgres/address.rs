@@ -1,23 +1,23 @@
-//! Where the database is, and how to speak to it: a URL as other programs of PostgreSQL have it.
+//! The address of the database: a connection URL with the usual options of PostgreSQL clients.
 
 use std::time::Duration;
 
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, Connection, Socket};
 
-use super::connection::{PATIENCE, store_error};
+use super::connection::{CONNECT_TIMEOUT, store_error};
 use super::tls::{Encrypted, Tls, Trust};
 use crate::store::{OpenError, StoreError};
 
-/// Where the database is.
+/// The address of the database, and the TLS configuration.
 #[derive(Clone)]
 pub(super) struct Address {
     config: Config,
     tls: Tls,
 }
 
-/// How long a server may leave what was sent to it unanswered before the connection is given up.
-const SILENCE: Duration = Duration::from_secs(15);
+/// How long the server may not acknowledge data before the connection is closed.
+const TCP_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
@@ -28,9 +28,12 @@ impl Address {
         if config.get_application_name().is_none() {
             config.application_name("bellwether-fleet");
         }
-        config.connect_timeout(PATIENCE);
-        // A server that vanished says nothing; whoever waits for it must learn so.
-        config.tcp_user_timeout(SILENCE).keepalives_idle(SILENCE).keepalives_interval(SILENCE / 3);
+        config.connect_timeout(CONNECT_TIMEOUT);
+        // Detects a server that has become unreachable.
+        config
+            .tcp_user_timeout(TCP_TIMEOUT)
+            .keepalives_idle(TCP_TIMEOUT)
+            .keepalives_interval(TCP_TIMEOUT / 3);
         let trust = match (config.get_ssl_mode(), file) {
             (_, Some(path)) => {
                 config.ssl_mode(SslMode::Require);
@@ -47,9 +50,9 @@ impl Address {
     }
 }
 
-/// The URL in words that the client library knows, and the file of certificates that it names.
+/// The URL with only the options that the client library supports, and the file with CA certificates.
 fn without_root_file(url: &str) -> (String, Option<String>) {
-    let Some((place, options)) = url.split_once('?') else { return (url.to_owned(), None) };
+    let Some((location, options)) = url.split_once('?') else { return (url.to_owned(), None) };
     let mut file = None;
     let mut kept = Vec::new();
     for option in options.split('&') {
@@ -59,7 +62,7 @@ fn without_root_file(url: &str) -> (String, Option<String>) {
             _ => kept.push(option),
         }
     }
-    (format!("{place}?{}", kept.join("&")), file)
+    (format!("{location}?{}", kept.join("&")), file)
 }
 
 #[cfg(test)]
@@ -67,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_tls_are_understood() {
+    fn tls_options_are_parsed() {
         let rows = [
             ("postgres://h/d", "postgres://h/d", None),
             ("postgres://h/d?sslmode=verify-full", "postgres://h/d?sslmode=require", None),
@@ -84,9 +87,9 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_refused_without_its_password() {
+    fn error_for_an_invalid_url_does_not_contain_the_password() {
         let Err(error) = Address::parse("postgres://ann:secret@host:port/d") else {
-            panic!("it is no address")
+            panic!("the URL is invalid")
         };
         assert!(matches!(error, OpenError::Address(_)));
         assert!(!error.to_string().contains("secret"), "{error}");

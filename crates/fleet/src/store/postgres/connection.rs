@@ -1,4 +1,4 @@
-//! Connections: how they are made and set, what their errors mean, and requests that do not wait for each other.
+//! Connections: connecting, session settings, classification of errors, and pipelined requests.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -16,44 +16,44 @@ use tokio_postgres::{Client, Row, Statement};
 use super::address::Address;
 use crate::store::StoreError;
 
-/// How long to wait for a connection: one that is free, or a new one.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Statements that a connection remembers. Searches make ever new ones.
+/// How long to wait for a free or a new connection.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The number of cached statements of a connection. Searches create new ones all the time.
 const STATEMENTS: usize = 256;
 
-/// A statement runs for at most half a minute, and a process that hangs in a transaction does not hold others up.
+/// A statement runs for at most 30 s, and a process that hangs in a transaction does not block others.
 const SESSION: &str = "SET statement_timeout = '30s'; SET lock_timeout = '10s'; \
     SET idle_in_transaction_session_timeout = '30s'; SET default_transaction_isolation = 'read committed'; SET jit = off; \
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')";
 
-/// All that a writer does goes by keys. A plan that was made while the tables were small must not scan them for ever.
+/// A writer accesses rows only by key. A plan that was made while the tables were small must not keep scanning them.
 pub(super) const BY_KEYS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
     SET plan_cache_mode = force_generic_plan";
 
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// A connection and the statements that it knows.
+/// A connection and its cached statements.
 pub(super) struct Connection {
     client: Client,
     statements: Mutex<HashMap<String, Statement>>,
 }
 
 impl Connection {
-    /// Connects, in bounded time.
+    /// Connects, with a timeout.
     pub(super) async fn open(address: &Address) -> Result<Self, StoreError> {
         let connecting = async {
             let (client, connection) = address.connect().await?;
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection to PostgreSQL ended");
+                    tracing::debug!(%error, "a connection to PostgreSQL was closed");
                 }
             });
             Self::set(client).await
         };
-        tokio::time::timeout(PATIENCE, connecting).await.map_err(late)?
+        tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.map_err(late)?
     }
 
-    /// A connection of a client whose other end somebody else drives.
+    /// Sets up a client whose connection is polled by the caller.
     pub(super) async fn set(client: Client) -> Result<Self, StoreError> {
         client.batch_execute(SESSION).await.map_err(store_error)?;
         Ok(Self { client, statements: Mutex::default() })
@@ -68,7 +68,7 @@ impl Connection {
         self.client.batch_execute(sql).await.map_err(store_error)
     }
 
-    /// A statement that can be sent at once, without a round trip to prepare it.
+    /// A prepared statement from the cache, or a new one.
     pub(super) async fn prepare(&self, sql: &str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.statements.lock().get(sql) {
             return Ok(statement.clone());
@@ -97,8 +97,8 @@ impl Connection {
     }
 }
 
-/// Sends requests one after another without waiting for answers in between; they run in this order. The error is that of
-/// the first that failed, because those after it only say that the transaction is broken.
+/// Sends requests without waiting for responses in between (pipelining); they run in this order. The error is that of the first failed
+/// request, because later ones only report that the transaction is aborted.
 pub(super) async fn pipelined<T>(
     requests: Vec<BoxFuture<'_, Result<T, StoreError>>>,
 ) -> Result<Vec<T>, StoreError> {
@@ -124,8 +124,7 @@ pub(super) struct Pool {
     free: Arc<Semaphore>,
 }
 
-/// A connection of the pool. It goes back when its reader says that it is done; otherwise nobody knows in what state it
-/// is, and it is closed.
+/// A connection of the pool. It is returned when its reader has finished. Otherwise its state is unknown, and it is closed.
 pub(super) struct Lease<'a> {
     connection: Connection,
     pool: &'a Pool,
@@ -138,8 +137,9 @@ impl Pool {
     }
 
     pub(super) async fn lease(&self) -> Result<Lease<'_>, StoreError> {
-        let free =
-            tokio::time::timeout(PATIENCE, Arc::clone(&self.free).acquire_owned()).await.map_err(late)?;
+        let free = tokio::time::timeout(CONNECT_TIMEOUT, Arc::clone(&self.free).acquire_owned())
+            .await
+            .map_err(late)?;
         let permit = free.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let connection = match self.idle() {
             Some(connection) => connection,
@@ -166,10 +166,10 @@ impl Lease<'_> {
 }
 
 fn late(_: tokio::time::error::Elapsed) -> StoreError {
-    StoreError::Unavailable(format!("no connection within {PATIENCE:?}"))
+    StoreError::Unavailable(format!("no connection within {CONNECT_TIMEOUT:?}"))
 }
 
-/// What an error of PostgreSQL means for the writer: try again, wait, or give up.
+/// Classifies an error of PostgreSQL for the writer: retry, wait, or fail.
 pub(super) fn store_error(error: tokio_postgres::Error) -> StoreError {
     let Some(database) = error.as_db_error() else {
         let why = with_cause(&error);
@@ -182,7 +182,7 @@ pub(super) fn store_error(error: tokio_postgres::Error) -> StoreError {
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::LOCK_NOT_AVAILABLE,
     ];
-    // Classes: 08 connection, 53 resources, 57 an operator's doing, 58 the system; 25006 is a server that became a replica.
+    // Classes: 08 connection, 53 insufficient resources, 57 operator intervention, 58 system error; 25006 is a server that became a replica.
     let class = code.code().get(..2).unwrap_or_default();
     if in_the_way.contains(code) {
         StoreError::Conflict(why)
@@ -195,7 +195,7 @@ pub(super) fn store_error(error: tokio_postgres::Error) -> StoreError {
     }
 }
 
-/// Whether a value could not be sent or read: no connection is to blame.
+/// Whether a value could not be encoded or decoded, which is not an error of the connection.
 fn is_ours(error: &tokio_postgres::Error) -> bool {
     use std::error::Error as _;
     let io = error.source().is_some_and(|source| source.is::<std::io::Error>());

@@ -1,5 +1,4 @@
-//! JSON columns. JSONB keeps numbers as decimals and knows no zero characters; where that would change a spec, its text is
-//! kept beside it.
+//! JSON columns. JSONB stores numbers as decimals, and cannot store U+0000. If that would change a spec, its text is stored, too.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -25,7 +24,7 @@ impl<'a> FromSql<'a> for JsonText<'a> {
     }
 }
 
-/// Whether JSONB gives an object back as it was.
+/// Whether JSONB stores an object exactly.
 pub(super) fn is_kept(object: &Map<String, Value>) -> bool {
     object.iter().all(|(key, value)| !key.contains('\0') && is_value_kept(value))
 }
@@ -47,7 +46,7 @@ fn is_number_kept(number: &Number) -> bool {
     !is_negative_zero && !number.to_string().contains('e')
 }
 
-/// An object as JSONB can hold it, for searches.
+/// An object that JSONB can store, for searches.
 pub(super) fn searchable(object: &Map<String, Value>) -> Map<String, Value> {
     object.iter().map(|(key, value)| (without_zero(key).into_owned(), searchable_value(value))).collect()
 }
@@ -61,7 +60,7 @@ fn searchable_value(value: &Value) -> Value {
     }
 }
 
-/// Text without zero characters, which PostgreSQL cannot hold.
+/// Text without U+0000, which PostgreSQL cannot store.
 pub(super) fn without_zero(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { Cow::Borrowed(text) }
 }

@@ -1,4 +1,4 @@
-//! Reading what a writer needs, inside its transaction and once the trees are locked.
+//! Reads the rows that a writer needs, in its transaction, after the trees are locked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,10 +12,10 @@ use crate::store::query::COLUMNS;
 use crate::store::rows;
 use crate::store::{Entry, Loaded, NameKey, Needs, StoreError};
 
-/// The root of the tree that each resource that was read is in.
+/// The root of the tree of each resource that was read.
 pub(super) type Trees = HashMap<Id, Id>;
 
-/// Whoever writes in a tree holds the row of its root, so nobody else changes anything in it.
+/// A writer locks the row of the root of a tree, so that no other writer changes the tree.
 const LOCK: &str = "SELECT v.resource_id FROM resource_revisions v \
     WHERE v.resource_id IN (SELECT root_id FROM resources WHERE id = ANY($1::text[])) ORDER BY v.resource_id FOR UPDATE";
 
@@ -39,7 +39,7 @@ const TAKEN: &str = "SELECT u.place FROM unnest($1::text[], $2::text[], $3::text
     WHERE r.kind = u.kind AND COALESCE(r.owner_id, '') = u.owner_id AND r.tenancy = u.tenancy AND r.name = u.name \
     AND r.deleted_time IS NULL)";
 
-/// Begins a transaction, locks the trees and reads.
+/// Starts a transaction, locks the trees, and reads.
 pub(super) async fn begin(connection: &Connection, needs: &Needs) -> Result<(Loaded, Trees), StoreError> {
     let members = lock(connection, needs).await?;
     let ids: Vec<&str> = members.keys().map(String::as_str).collect();
@@ -70,7 +70,7 @@ pub(super) async fn begin(connection: &Connection, needs: &Needs) -> Result<(Loa
     Ok((loaded, trees))
 }
 
-/// Runs those statements that have something to ask for, at once; the others answer with nothing.
+/// Runs the statements that have parameters, pipelined; the others return no rows.
 async fn all(
     connection: &Connection,
     statements: &[(&str, Parameters<'_>, bool)],
@@ -87,7 +87,7 @@ async fn all(
     pipelined(requests).await
 }
 
-/// Begins, locks, and says which resources to read and which of them because of their descendants.
+/// Starts a transaction and locks the trees. Returns the resources to read, and which of them because of their descendants.
 async fn lock(connection: &Connection, needs: &Needs) -> Result<BTreeMap<String, bool>, StoreError> {
     let ids: Vec<String> = needs.lineages.union(&needs.descendants).map(Id::to_string).collect();
     if ids.is_empty() {

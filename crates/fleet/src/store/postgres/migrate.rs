@@ -1,4 +1,4 @@
-//! The steps of the schema. Replicas that start together take turns.
+//! Migrates the schema. Replicas that start together are serialized by a lock.
 
 use crate::store::StoreError;
 use crate::store::open::{self, Migration, OpenError};
@@ -7,12 +7,12 @@ use super::connection::Connection;
 
 const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, sql: include_str!("migrations/001_resources.sql") }];
-/// "fleet": the advisory lock of whoever prepares the schema.
+/// The advisory lock of the migration; the number is "fleet" in ASCII.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(439922386292)";
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS fleet_migrations \
     (version BIGINT PRIMARY KEY, applied_time TIMESTAMPTZ NOT NULL DEFAULT now())";
 
-/// Brings the database to the version that this program knows.
+/// Migrates the database to the version of this program.
 pub(super) async fn migrate(connection: &Connection) -> Result<(), OpenError> {
     connection.run("BEGIN").await.map_err(failed)?;
     connection
@@ -32,7 +32,7 @@ pub(super) async fn migrate(connection: &Connection) -> Result<(), OpenError> {
     connection.run("COMMIT").await.map_err(failed)
 }
 
-/// What an error means for whoever opens the database.
+/// Converts an error of the migration.
 pub(super) fn failed(error: StoreError) -> OpenError {
     match error {
         StoreError::Unavailable(why) => OpenError::Unreachable(why),

@@ -1,8 +1,8 @@
-//! The fleet in PostgreSQL, for any number of processes. One connection of a process writes, a few read, and one hears what
-//! others wrote.
+//! The store on PostgreSQL, for any number of processes. Each process has one connection that writes, a few that read, and one that
+//! listens for notifications of other processes.
 //!
-//! **Invariants.** Whoever writes in a tree of resources holds the row of its root. Commits become visible in the order of
-//! their revisions: the row of the feed is locked from when revisions are taken until they are committed.
+//! **Invariants.** A writer holds a lock on the row of the root of a tree of resources. Commits become visible in the order of their
+//! revisions: the row of the feed is locked from the assignment of revisions until their commit.
 
 mod address;
 mod connection;
@@ -34,12 +34,12 @@ use connection::{BY_KEYS, Connection, Pool};
 use load::Trees;
 use write::Untrimmed;
 
-/// How many can read at once.
+/// The number of connections for reads.
 const READERS: usize = 6;
-/// The channel on which processes tell each other that there is a new revision.
+/// The notification channel for new revisions.
 const LISTEN: &str = "fleet_revision";
 
-/// A fleet in PostgreSQL.
+/// The store on PostgreSQL.
 pub struct Postgres {
     address: Address,
     writer: Arc<tokio::sync::Mutex<Option<Connection>>>,
@@ -50,7 +50,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Connects to a database by its URL, such as `postgres://user:password@host/fleet`, and prepares its schema.
+    /// Connects to a database by its URL, such as `postgres://user:password@host/fleet`, and migrates its schema.
     pub async fn connect(url: &str) -> Result<Self, OpenError> {
         let address = Address::parse(url)?;
         let writer = open_writer(&address).await.map_err(migrate::failed)?;
@@ -68,7 +68,7 @@ impl Postgres {
         })
     }
 
-    /// The one connection that writes, once it is free. It is made again if it was lost.
+    /// Waits for the connection that writes. If it was lost, a new one is opened.
     async fn writer(&self) -> Result<Open, StoreError> {
         let mut writer = Arc::clone(&self.writer).lock_owned().await;
         if writer.as_ref().is_none_or(Connection::is_closed) {
@@ -101,7 +101,7 @@ async fn open_writer(address: &Address) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// The connection that writes, while somebody has it. Whatever is not committed is undone before it is given back.
+/// Exclusive use of the connection that writes. On drop, an open transaction is rolled back.
 struct Open {
     writer: Option<OwnedMutexGuard<Option<Connection>>>,
 }
@@ -112,7 +112,7 @@ impl Open {
         connection.ok_or_else(|| StoreError::Unavailable("there is no connection".into()))
     }
 
-    /// Nothing is left to undo.
+    /// There is no open transaction to roll back.
     fn done(mut self) {
         self.writer = None;
     }
@@ -131,14 +131,14 @@ impl Drop for Open {
                 None => Ok(()),
             };
             if let Err(error) = undone {
-                tracing::debug!(%error, "the connection that writes is given up");
+                tracing::debug!(%error, "closing the connection that writes");
                 *writer = None;
             }
         });
     }
 }
 
-/// A transaction in which the trees are locked and everything that was needed has been read.
+/// A transaction with locked trees, after all required rows were read.
 struct PostgresTransaction {
     open: Open,
     trees: Trees,

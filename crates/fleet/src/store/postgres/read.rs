@@ -1,4 +1,4 @@
-//! Reading rows. What takes more than one statement reads from one snapshot.
+//! Reads rows. Operations with several statements read from one snapshot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ pub(super) const CONDITIONS: &str = "SELECT resource_id, type, status, reason, m
     last_updated_time, last_transition_time FROM resource_conditions WHERE resource_id = ANY($1::text[]) \
     ORDER BY resource_id, position, type";
 
-/// Specs that JSONB does not keep.
+/// Specs that JSONB does not store exactly.
 const EXACT: &str =
     "SELECT id, spec_exact FROM resources WHERE id = ANY($1::text[]) AND spec_exact IS NOT NULL";
 
-/// A column, of the type that it has.
+/// Reads a column.
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, place: usize) -> Result<T, StoreError> {
     row.try_get(place).map_err(|error| StoreError::Failed(error.to_string()))
 }
@@ -66,7 +66,7 @@ pub(super) fn resource(row: &Row) -> Result<Resource, StoreError> {
     row.resource()
 }
 
-/// Gives a resource the spec that it was written with.
+/// Sets the exact spec of a resource.
 pub(super) fn restore(resource: &mut Resource, exact: Option<&str>) -> Result<(), StoreError> {
     if let Some(exact) = exact {
         resource.spec = rows::parse(exact)?;
@@ -102,7 +102,7 @@ pub(super) fn adapter(row: &Row) -> Result<AdapterRecord, StoreError> {
     row.record()
 }
 
-/// Begins to read, and answers the first questions, all from one snapshot that lasts until [`end`].
+/// Starts a snapshot, which lasts until [`end`], and runs the first queries in it.
 async fn snapshot(
     connection: &Connection,
     questions: &[(&str, Parameters<'_>)],
@@ -120,7 +120,7 @@ async fn end(connection: &Connection) -> Result<(), StoreError> {
     connection.run("COMMIT").await
 }
 
-/// Resources from [`COLUMNS`], whole. Ends the snapshot.
+/// Reads complete resources from [`COLUMNS`], and ends the snapshot.
 async fn whole(connection: &Connection, found: &[Row]) -> Result<Vec<Resource>, StoreError> {
     let mut resources = found.iter().map(resource).collect::<Result<Vec<_>, _>>()?;
     if resources.is_empty() {
@@ -267,7 +267,7 @@ pub(super) async fn existing(
     Ok(events)
 }
 
-/// What there is that last changed between two revisions.
+/// Resources whose last change is between two revisions.
 fn present() -> String {
     format!(
         "SELECT {COLUMNS}, v.revision, v.created_revision FROM resource_revisions v JOIN resources r ON r.id = v.resource_id \
@@ -275,7 +275,7 @@ fn present() -> String {
     )
 }
 
-/// The rows of [`present`], and the resources that were made of them.
+/// The rows of [`present`], as resources.
 fn events(rows: &[Row], resources: Vec<Resource>, since: Revision) -> Result<Vec<Event>, StoreError> {
     let event = |(row, resource): (&Row, Resource)| {
         let created: Revision = column(row, 18)?;

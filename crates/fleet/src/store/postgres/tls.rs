@@ -22,15 +22,15 @@ use crate::store::OpenError;
 /// Which certificates of a server to trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// Any: nobody asked.
+    /// Any certificate.
     Any,
-    /// Those that the system trusts.
+    /// Those of the system's CAs.
     System,
-    /// Those that a file of certificates vouches for.
+    /// Those of the CAs in a file.
     File(String),
 }
 
-/// Makes connections secret.
+/// Encrypts connections.
 #[derive(Clone)]
 pub(super) struct Tls(TlsConnector);
 
@@ -71,13 +71,13 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = rustls::pki_types::InvalidDnsNameError;
 
     fn make_tls_connect(&mut self, domain: &str) -> Result<Handshake, Self::Error> {
-        // A socket of this machine has no name, and PostgreSQL speaks no TLS there.
+        // A Unix socket has no name, and PostgreSQL does not support TLS on it.
         let name = if domain.is_empty() { "localhost" } else { domain };
         Ok(Handshake { connector: self.0.clone(), name: ServerName::try_from(name.to_owned())? })
     }
 }
 
-/// A connection that is becoming secret.
+/// A connection during its TLS handshake.
 pub(super) struct Handshake {
     connector: TlsConnector,
     name: ServerName<'static>,
@@ -93,7 +93,7 @@ impl TlsConnect<Socket> for Handshake {
     }
 }
 
-/// A secret connection.
+/// An encrypted connection.
 pub(super) struct Encrypted(tokio_rustls::client::TlsStream<Socket>);
 
 impl TlsStream for Encrypted {
@@ -130,7 +130,7 @@ impl AsyncWrite for Encrypted {
     }
 }
 
-/// Trusts whoever answers, as `sslmode=prefer` does everywhere: it keeps out who listens, not who stands in between.
+/// Trusts any certificate, as `sslmode=prefer` does in other clients: it protects against eavesdropping, but not against impersonation.
 #[derive(Debug)]
 struct AnyServer(Arc<CryptoProvider>);
 

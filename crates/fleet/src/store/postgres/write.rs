@@ -1,5 +1,5 @@
-//! Writing rows: one statement for each table and batch, all sent at once. The revisions come last, because whoever takes
-//! them holds up every other writer until it has committed.
+//! Writes rows: one statement per table and batch, all pipelined. Revisions are assigned last, because their lock blocks every other
+//! writer until the commit.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ use crate::store::plan::{Plan, Step};
 use crate::store::rows::{self, SLICE, TRIM_EVERY, kept};
 use crate::store::{LOG_LENGTH, Revision, StoreError};
 
-/// Tells [other processes](super::LISTEN) with the commit.
-const TELL_AND_COMMIT: &str = "NOTIFY fleet_revision; COMMIT";
+/// Notifies [other processes](super::LISTEN) with the commit.
+const NOTIFY_AND_COMMIT: &str = "NOTIFY fleet_revision; COMMIT";
 
 type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
@@ -26,7 +26,7 @@ struct Bulk<'a> {
     parameters: Vec<Column<'a>>,
 }
 
-/// Makes a column of a value of each row.
+/// Collects a column of values, one of each row.
 fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Column<'a>
 where
     Vec<T>: ToSql + Sync + Send + 'a,
@@ -38,7 +38,7 @@ fn text(text: &str) -> std::borrow::Cow<'_, str> {
     without_zero(text)
 }
 
-/// Writes what a batch changes and commits. `trim` names the resources whose log has become long.
+/// Writes and commits the changes of a batch. `trim` has the resources whose log must be trimmed.
 pub(super) async fn commit(
     connection: &Connection,
     plan: &Plan<'_>,
@@ -62,7 +62,7 @@ pub(super) async fn commit(
     for (statement, parameters) in &statements {
         requests.push(async move { connection.send(statement, parameters).await }.boxed());
     }
-    let last = if plan.feed.is_empty() { "COMMIT" } else { TELL_AND_COMMIT };
+    let last = if plan.feed.is_empty() { "COMMIT" } else { NOTIFY_AND_COMMIT };
     requests.push(async { connection.run(last).await.map(|()| Vec::new()) }.boxed());
     let answers = pipelined(requests).await?;
     let head = answers.iter().rev().nth(1).and_then(|rows| rows.first());
@@ -93,7 +93,7 @@ const UPDATE: &str = "UPDATE resources r SET kind = u.kind, name = u.name, href 
     owner_href, spec, spec_exact, labels, tenancy, generation, created_time, created_by, updated_time, updated_by, \
     deleted_time, deleted_by) WHERE r.id = u.id";
 
-/// In the order of names, so that two processes that make the same ones wait for each other and not in a circle.
+/// Ordered by name, so that two processes that create the same names do not deadlock.
 const INSERT: &str = "INSERT INTO resources (id, kind, name, href, owner_id, owner_kind, owner_href, spec, spec_exact, \
     labels, tenancy, generation, created_time, created_by, updated_time, updated_by, deleted_time, deleted_by, root_id) \
     SELECT id, kind, name, href, owner_id, owner_kind, owner_href, spec::jsonb, spec_exact, labels::jsonb, tenancy, \
@@ -157,7 +157,7 @@ fn resource_columns<'a>(resources: &[&'a Resource]) -> Result<Vec<Column<'a>>, S
     ])
 }
 
-/// Makes a column of references that outlive their list.
+/// Collects a column of references that outlive their list.
 fn owned<'a, T>(resources: &[&'a Resource], value: impl Fn(&&'a Resource) -> T) -> Column<'a>
 where
     Vec<T>: ToSql + Sync + Send + 'a,
@@ -295,7 +295,7 @@ fn log<'a>(plan: &'a Plan<'_>, trim: &'a [Id]) -> Result<Vec<Bulk<'a>>, StoreErr
     Ok(bulks)
 }
 
-/// Takes as many revisions as there are changes, and gives them out, all in one statement.
+/// Assigns revisions to all changes in one statement.
 const FEED: &str = "WITH base AS (UPDATE feed SET revision = revision + $1 RETURNING revision - $1 AS revision), \
     made AS (INSERT INTO resource_revisions (resource_id, kind, created_revision, revision) \
         SELECT u.id, u.kind, base.revision + u.place, base.revision + u.place \
@@ -343,12 +343,12 @@ fn feed<'a>(plan: &'a Plan<'_>) -> Result<Bulk<'a>, StoreError> {
     Ok(Bulk { sql: FEED, parameters })
 }
 
-/// How many lines the logs of resources got since they were last trimmed.
+/// The number of new log entries per resource since its log was last trimmed.
 #[derive(Default)]
 pub(super) struct Untrimmed(HashMap<Id, u32>);
 
 impl Untrimmed {
-    /// Counts new lines, and says whose log has become long.
+    /// Counts new log entries, and returns the resources whose log must be trimmed.
     pub(super) fn count(&mut self, plan: &Plan<'_>) -> Vec<Id> {
         let mut long = Vec::new();
         for (id, _) in &plan.log {
@@ -373,7 +373,7 @@ const FORGET: &str = "WITH old AS (SELECT revision FROM tombstones WHERE revisio
         WHERE EXISTS (SELECT 1 FROM old)), \
     gone AS (DELETE FROM tombstones t USING old WHERE t.revision = old.revision RETURNING 1) SELECT count(*) FROM gone";
 
-/// Takes away one slice of what is too old, and says whether there is more.
+/// Removes a limited number of expired rows, and returns whether there are more.
 pub(super) async fn prune(
     connection: &Connection,
     log_before: Timestamp,

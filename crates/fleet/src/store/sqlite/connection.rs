@@ -1,4 +1,4 @@
-//! Opening the file: one process at a time, settings of connections, and the steps of the schema.
+//! Opens the file for one process, configures connections, and migrates the schema.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -9,23 +9,23 @@ use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
 use crate::store::open::{self, Migration, OpenError};
 
-/// "flt1": says in the header of the file whose it is.
+/// The application ID in the header of the file; "flt1" in ASCII.
 const APPLICATION: i64 = 0x666c_7431;
 const MIGRATIONS: &[Migration] =
     &[Migration { version: 1, sql: include_str!("migrations/001_resources.sql") }];
-/// How long a connection waits for another. Ours hardly ever do; a backup tool may hold the file for a moment.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Every statement that we have is fewer.
+/// How long a connection waits for a lock, for example of a backup tool.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The number of cached statements, above the number of our statements.
 const STATEMENTS: usize = 128;
 
-/// Whether what was committed must outlast a loss of power.
+/// Whether commits must survive a loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
     Durable,
     Fleeting,
 }
 
-/// Keeps other processes away: each has its own idea of the latest revision, so a second would not see our commits.
+/// Locks the file against other processes, which would not see our latest revision.
 pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
@@ -37,7 +37,7 @@ pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Opens a file for its owner only, and makes it where there is none.
+/// Opens a file with access only for its owner, and creates it if it does not exist.
 fn make(path: &Path) -> Result<File, OpenError> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     file.map_err(|why| match why.kind() {
@@ -48,7 +48,7 @@ fn make(path: &Path) -> Result<File, OpenError> {
     })
 }
 
-/// The connection that writes, to a database of the version that this program knows.
+/// Opens the connection that writes, and migrates the database to the version of this program.
 pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connection, OpenError> {
     drop(make(path)?);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -81,7 +81,7 @@ fn prepare_writer(
     migrate(connection)
 }
 
-/// A connection that only reads.
+/// Opens a read-only connection.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, error))?;
@@ -92,15 +92,15 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-/// What every connection has.
+/// The settings of every connection.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     crate::search::functions::register(connection)?;
     connection.pragma_update(None, "temp_store", "MEMORY")
 }
 
-/// Whether the file is empty, or a database that we made.
+/// Whether the file is empty, or a database of the fleet API.
 fn is_ours(connection: &Connection) -> rusqlite::Result<bool> {
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0))?;
     let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! Reading what a writer needs, inside its transaction.
+//! Reads the rows that a writer needs, in its transaction.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ use crate::store::query::COLUMNS;
 use crate::store::rows;
 use crate::store::{Entry, Loaded, NameKey, Needs, StoreError};
 
-/// The root of the tree that each resource that was read is in.
+/// The root of the tree of each resource that was read.
 pub(super) type Trees = HashMap<Id, Id>;
 
 pub(super) fn load(connection: &Connection, needs: &Needs) -> Result<(Loaded, Trees), StoreError> {
@@ -37,7 +37,7 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Reads a resource and those above it.
+    /// Reads a resource and its ancestors.
     fn lineage(&mut self, id: Id) -> Result<(), StoreError> {
         let mut next = Some(id);
         while let Some(id) = next.take() {
@@ -48,7 +48,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Reads all that is below a resource that was read.
+    /// Reads the descendants of a resource that was read.
     fn descendants(&mut self, id: Id) -> Result<(), StoreError> {
         let mut open = vec![id];
         while let Some(id) = open.pop() {
@@ -78,7 +78,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Reads one resource, and says who owns it.
+    /// Reads a resource, and returns its owner.
     fn one(&mut self, id: Id) -> Result<Option<Id>, StoreError> {
         let sql = format!("SELECT {COLUMNS}, r.root_id FROM resources r WHERE r.id = ?1");
         let mut statement = self.connection.prepare_cached(&sql).map_err(store_error)?;

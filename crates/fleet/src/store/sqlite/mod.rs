@@ -1,5 +1,5 @@
-//! The fleet in one SQLite file, for one process. One connection writes, a few read; a commit is on disk when it returns.
-//! All of SQLite's work happens on threads that may block.
+//! The store on an SQLite file, for one process. One connection writes, a few read; a commit is on disk when it returns. SQLite runs
+//! on threads that may block.
 
 mod connection;
 mod load;
@@ -25,38 +25,37 @@ use crate::resource::{AdapterStatus, Id, LogEntry, Resource};
 use connection::Durability;
 use write::Writer;
 
-/// How many can read at once.
+/// The number of connections for reads.
 const READERS: usize = 4;
-/// How long a read may take: one that goes through everything must not keep the others from reading.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// After how many steps of a read its time is looked at.
-const GLANCE: i32 = 10_000;
+/// How long a read may take, so that a full scan does not block other reads.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// After how many steps of a read its timeout is checked.
+const TIMEOUT_CHECK_STEPS: i32 = 10_000;
 
-/// A fleet in a SQLite file.
+/// The store on an SQLite file.
 pub struct Sqlite {
     writer: Arc<tokio::sync::Mutex<Writer>>,
     readers: Arc<Readers>,
     revision: watch::Sender<Revision>,
-    /// Held for as long as the file is open.
+    /// The lock of the file.
     _lock: File,
-    /// The directory of a fleet that is not kept.
+    /// The directory of a temporary store.
     _temporary: Option<tempfile::TempDir>,
 }
 
-/// Connections that read.
+/// Connections for reads.
 struct Readers {
     idle: Mutex<Vec<Connection>>,
     free: Arc<Semaphore>,
 }
 
 impl Sqlite {
-    /// Opens a file, or makes it in a directory that is there. Nobody else can open it meanwhile.
+    /// Opens a file, or creates it in an existing directory. No other process can open it meanwhile.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         Self::open_with(path, Durability::Durable, None)
     }
 
-    /// A fleet that goes with the value. It is in a temporary file and not in memory alone, so that reads do not wait for
-    /// writes, as they do not in a real one.
+    /// A store that is removed on drop. It is a temporary file, so that reads do not wait for writes, as in a real store.
     pub fn in_memory() -> Result<Self, OpenError> {
         let directory =
             tempfile::tempdir().map_err(|why| OpenError::File { path: std::env::temp_dir(), why })?;
@@ -82,7 +81,7 @@ impl Sqlite {
         })
     }
 
-    /// Reads on a thread that may block, all of it as of one instant.
+    /// Reads from one snapshot, on a thread that may block.
     async fn read<T, F>(&self, read: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -94,7 +93,8 @@ impl Sqlite {
             let connection = readers.idle.lock().pop();
             let mut connection = connection.ok_or_else(|| StoreError::Failed("no reader is idle".into()))?;
             let begun = Instant::now();
-            let bounded = connection.progress_handler(GLANCE, Some(move || begun.elapsed() > PATIENCE));
+            let bounded = connection
+                .progress_handler(TIMEOUT_CHECK_STEPS, Some(move || begun.elapsed() > READ_TIMEOUT));
             let result = bounded.map_err(store_error).and_then(|()| read::snapshot(&connection, read));
             readers.idle.lock().push(connection);
             drop(permit);
@@ -108,7 +108,7 @@ impl Sqlite {
     }
 }
 
-/// The one connection that writes, while somebody has it. Whatever is not committed is undone when it is given back.
+/// Exclusive use of the connection that writes. On drop, an open transaction is rolled back.
 struct Open {
     writer: OwnedMutexGuard<Writer>,
 }
@@ -119,7 +119,7 @@ impl Drop for Open {
     }
 }
 
-/// A transaction in which everything that was needed has been read.
+/// A transaction, after all required rows were read.
 struct SqliteTransaction {
     open: Open,
     loaded: load::Trees,
@@ -201,7 +201,7 @@ impl Transaction for SqliteTransaction {
     }
 }
 
-/// Runs what may block on a thread for it.
+/// Runs blocking code on a thread for it.
 async fn blocking<T, F>(work: F) -> Result<T, StoreError>
 where
     T: Send + 'static,
@@ -214,7 +214,7 @@ fn closed(error: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(error.to_string())
 }
 
-/// What an error of SQLite means for the writer: try again, wait, or give up.
+/// Classifies an error of SQLite for the writer: retry, wait, or fail.
 fn store_error(error: rusqlite::Error) -> StoreError {
     use rusqlite::ErrorCode;
     let why = error.to_string();

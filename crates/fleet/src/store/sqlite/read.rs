@@ -1,4 +1,4 @@
-//! Reading rows. Every function reads from the snapshot that it is called in.
+//! Reads rows. Every function reads from the snapshot of its caller.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::store::{
     Changed, Event, EventKind, LOG_LENGTH, Listing, Page, Pending, Query, Revision, StoreError,
 };
 
-/// An instant in its column.
+/// Reads a time column.
 pub(super) struct Micros(pub(super) Timestamp);
 
 impl FromSql for Micros {
@@ -32,7 +32,7 @@ impl ToSql for Micros {
     }
 }
 
-/// Reads everything as of one instant.
+/// Runs reads in one snapshot.
 pub(super) fn snapshot<T>(
     connection: &Connection,
     read: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -105,7 +105,7 @@ fn optional_instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Tim
     Ok(row.get::<_, Option<Micros>>(column)?.map(|Micros(instant)| instant))
 }
 
-/// The conditions of a resource, in their order. Sorting a handful here is cheaper than having them sorted.
+/// The conditions of a resource, in their order. Sorting a few rows here is cheaper than in SQL.
 pub(super) fn conditions(connection: &Connection, id: Id) -> Result<Vec<ResourceCondition>, StoreError> {
     let sql = "SELECT type, status, reason, message, observed_generation, created_time, last_updated_time, \
                last_transition_time, position FROM resource_conditions WHERE resource_id = ?1";
@@ -133,7 +133,7 @@ fn condition(row: &Row<'_>) -> rusqlite::Result<ResourceCondition> {
 const ADAPTER_COLUMNS: &str = "adapter, last_report_time, observed_generation, conditions, data, metadata, created_time, \
                                last_updated_time";
 
-/// What is kept of the adapters of a resource.
+/// The records of the adapters of a resource.
 pub(super) fn adapters(connection: &Connection, id: Id) -> Result<Vec<AdapterRecord>, StoreError> {
     let sql =
         format!("SELECT {ADAPTER_COLUMNS} FROM adapter_statuses WHERE resource_id = ?1 ORDER BY adapter");
@@ -231,7 +231,7 @@ pub(super) fn changes(connection: &Connection, since: Revision, limit: usize) ->
     Ok(rows::merged(events, limit, since, head))
 }
 
-/// What came or changed after a revision.
+/// Resources that were created or changed after a revision.
 fn present(connection: &Connection, since: Revision, limit: usize) -> Result<Vec<Event>, StoreError> {
     between(connection, since, Revision::MAX, limit)
 }
@@ -272,7 +272,7 @@ fn between(
     Ok(events)
 }
 
-/// What went after a revision.
+/// Resources that were removed after a revision.
 fn gone(connection: &Connection, since: Revision, limit: usize) -> Result<Vec<Event>, StoreError> {
     let sql = "SELECT revision, resource FROM tombstones WHERE revision > ?1 ORDER BY revision LIMIT ?2";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;

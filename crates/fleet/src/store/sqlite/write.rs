@@ -1,4 +1,4 @@
-//! Writing rows. What a batch writes is laid out before it goes to the thread that writes it, so that nothing is shared.
+//! Writes rows. The statements of a batch are prepared before they are sent to the thread that writes them, so that nothing is shared.
 
 use std::collections::HashMap;
 
@@ -13,17 +13,17 @@ use crate::store::plan::{Plan, Standing, Step, plan};
 use crate::store::rows::{self, SLICE, TRIM_EVERY};
 use crate::store::{Changes, LOG_LENGTH, Revision, StoreError};
 
-/// One statement, and the values of each time that it runs.
+/// A statement, and the parameters of each execution.
 type Bulk = (&'static str, Vec<Vec<Value>>);
 
-/// Everything that a batch writes, in the order in which it does.
+/// All statements of a batch, in order.
 pub(super) struct Rows {
     bulks: Vec<Bulk>,
     log: Vec<(Id, Vec<Value>)>,
     feed: Vec<Fed>,
 }
 
-/// What the feed is told of one resource.
+/// The entry of the feed for a resource.
 enum Fed {
     Created { id: String, kind: String },
     Updated { id: String },
@@ -37,7 +37,7 @@ impl Rows {
     }
 }
 
-/// A name that one resource gives up may be taken by another in the same batch, so those that go come first.
+/// Removals come first, because a name may be released and used again in the same batch.
 fn bulks(plan: &Plan<'_>) -> Result<Vec<Bulk>, StoreError> {
     let removed = plan.removed.iter().map(|resource| vec![text(resource.id)]).collect();
     let updated = plan.updated.iter().map(|resource| updated(resource)).collect::<Result<_, _>>()?;
@@ -80,7 +80,7 @@ const CONDITION: &str = "INSERT INTO resource_conditions (resource_id, type, rea
     observed_generation = excluded.observed_generation, created_time = excluded.created_time, \
     last_updated_time = excluded.last_updated_time, last_transition_time = excluded.last_transition_time";
 
-/// SQLite writes an index again whenever a column of it is set, so what stays is not set.
+/// SQLite rewrites an index whenever one of its columns is set, so that unchanged columns are not set.
 const REFRESH: &str = "UPDATE resource_conditions SET reason = ?3, message = ?4, observed_generation = ?5, created_time = ?6, \
     last_updated_time = ?7, last_transition_time = ?8 WHERE resource_id = ?1 AND type = ?2";
 
@@ -187,7 +187,7 @@ fn instant(instant: Timestamp) -> Value {
 /// The connection that writes.
 pub(super) struct Writer {
     connection: Connection,
-    /// How many lines the log of a resource got since it was last trimmed.
+    /// The number of new log entries per resource since its log was last trimmed.
     untrimmed: HashMap<Id, u32>,
 }
 
@@ -204,16 +204,16 @@ impl Writer {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(store_error)
     }
 
-    /// Undoes what is not committed. A connection that cannot do so refuses the next transaction.
+    /// Rolls back an open transaction. If that fails, the next transaction fails.
     pub(super) fn roll_back(&self) {
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("ROLLBACK")
         {
-            tracing::error!(%error, "a transaction could not be rolled back");
+            tracing::error!(%error, "cannot roll back a transaction of the fleet database");
         }
     }
 
-    /// Writes a batch in the open transaction and makes it last.
+    /// Writes a batch in the open transaction, and commits it.
     pub(super) fn commit(&mut self, rows: Rows) -> Result<Revision, StoreError> {
         for (sql, values) in rows.bulks {
             self.run(sql, &values)?;
@@ -224,7 +224,7 @@ impl Writer {
         Ok(head)
     }
 
-    /// Runs a statement once for each of the values.
+    /// Executes a statement for each set of parameters.
     fn run(&self, sql: &str, values: &[Vec<Value>]) -> Result<(), StoreError> {
         if values.is_empty() {
             return Ok(());
@@ -260,7 +260,7 @@ impl Writer {
         self.run(sql, &[vec![text(id), length.into()]])
     }
 
-    /// Gives every change its revision, and says which is the last.
+    /// Assigns a revision to every change, and returns the last one.
     fn tell(&self, feed: &[Fed]) -> Result<Revision, StoreError> {
         let mut revision = read::revision(&self.connection)?;
         if feed.is_empty() {
@@ -291,7 +291,7 @@ impl Writer {
         written.map(|_| ()).map_err(store_error)
     }
 
-    /// Takes away one slice of what is too old, and says whether there is more.
+    /// Removes a limited number of expired rows, and returns whether there are more.
     pub(super) fn prune(&mut self, log_before: Timestamp, tombstones: u64) -> Result<bool, StoreError> {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
         let sql = "DELETE FROM status_log WHERE id IN (SELECT id FROM status_log WHERE received_time < ?1 LIMIT ?2)";
@@ -302,7 +302,7 @@ impl Writer {
         Ok([lines, removals].iter().any(|count| i64::try_from(*count).is_ok_and(|count| count >= SLICE)))
     }
 
-    /// Forgets a slice of the oldest removals but the newest `keep`, and notes up to where.
+    /// Removes a limited number of the oldest deletions, except the newest `keep`, and stores up to which revision.
     fn forget(&self, keep: u64) -> Result<usize, StoreError> {
         let keep = i64::try_from(keep).unwrap_or(i64::MAX);
         let sql = "SELECT max(revision) FROM (SELECT revision FROM tombstones WHERE revision <= \

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use bellwether_api::addon::vocabulary::{CONFIGURED, PROGRESSING};
+use bellwether_clock::later;
 use bellwether_conditions::{ConditionType, Desired, Reason, Status};
 use jiff::{SignedDuration, Timestamp};
 
@@ -369,8 +370,7 @@ impl<'a> ChangeAttempt<'a> {
             ChangeState::TimedOut(_) => now,
             ChangeState::Ended | ChangeState::InvalidVersion => now,
         };
-        let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
-        Some(since.saturating_add(limit).unwrap_or(Timestamp::MAX))
+        Some(later(since, limit))
     }
 
     fn decision_with(&self, progressing: Desired) -> ProgressDecision {

@@ -1,5 +1,7 @@
 use serde_json::json;
 
+use jiff::SignedDuration;
+
 use super::*;
 use crate::placement::DecidedCluster;
 use crate::version::Version;

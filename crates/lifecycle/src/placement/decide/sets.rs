@@ -56,7 +56,7 @@ impl AvailableSets {
 
     pub(super) fn has(&self, cluster: &ManagedCluster) -> bool {
         match self {
-            Self::Sets(sets) => sets.iter().any(|(_, membership)| membership.has(cluster)),
+            Self::Sets(sets) => sets.iter().any(|(_, membership)| membership.has(cluster.labels())),
             Self::Unbound | Self::Missing(_) | Self::NoIntersection { .. } => false,
         }
     }

@@ -1,8 +1,9 @@
 use bellwether_api::addon::{MandatoryDecisionGroup, SuccessCriteria};
 use proptest::{prop_assert, prop_assert_eq, proptest};
 
+use jiff::SignedDuration;
+
 use super::*;
-use std::time::Duration;
 
 fn now() -> Timestamp {
     "2024-05-01T10:00:00Z".parse().unwrap()
@@ -29,18 +30,14 @@ fn at_a_time(count: usize) -> Strategy {
 }
 
 /// Clusters `c1`, `c2`, … with a letter each for their state: `m`issing, `w`aiting, `x` diverted, `c`hanging, `u`nproven,
-/// `d`one long ago, `n`ow done, `f`ailed, `t`imed out, `a`part; and the place of their group behind it.
+/// `d`one long ago, `n`ow done, `f`ailed, `t`imed out, overridden (`a`); followed by the index of their group.
 fn members(states: &str) -> Vec<Member> {
     let state = |letter: u8| match letter {
         b'm' => State::Absent,
         b'w' => State::Waiting,
         b'x' => State::Diverted,
         b'c' => State::Changing(ago(1)),
-        b'u' => State::Unproven {
-            since: ago(1),
-            unmet_since: ago(1),
-            missing: "it has not said that it is alive".to_owned(),
-        },
+        b'u' => State::Unproven { since: ago(1), unmet_since: ago(1), missing: "no heartbeat".to_owned() },
         b'd' => State::Done(ago(3600)),
         b'n' => State::Done(ago(1)),
         b'f' => State::Failed,
@@ -63,12 +60,12 @@ fn members(states: &str) -> Vec<Member> {
 }
 
 fn run(strategy: &Strategy, states: &str) -> Plan {
-    plan(&Ok(strategy.clone()), &members(states), Share::Percent(100), now())
+    plan(&Ok(strategy.clone()), members(states), Share::Percent(100), now())
 }
 
 fn admitted_clusters(plan: &Plan) -> Vec<String> {
-    let begin = plan.turns.iter().filter(|(_, step)| **step == Step::Starts);
-    let mut names: Vec<String> = begin.map(|(name, _)| name.clone()).collect();
+    let start = plan.turns.iter().filter(|(_, step)| **step == Step::Starts);
+    let mut names: Vec<String> = start.map(|(name, _)| name.clone()).collect();
     names.sort();
     names
 }
@@ -76,9 +73,9 @@ fn admitted_clusters(plan: &Plan) -> Vec<String> {
 /// The admitted clusters, and what the others wait for.
 fn summarize(strategy: &Strategy, states: &str) -> (String, Vec<String>) {
     let found = run(strategy, states);
-    let begin = admitted_clusters(&found);
+    let start = admitted_clusters(&found);
     let waits = found.waiting.iter().map(|waiting| format!("{}: {}", waiting.clusters.join(" "), waiting));
-    (begin.join(" "), waits.collect())
+    (start.join(" "), waits.collect())
 }
 
 #[test]
@@ -96,7 +93,13 @@ fn plan_admits_clusters_by_strategy() {
     let two = Pace::Progressive(Some(Share::Count(2)));
     let rows: Vec<(&str, Strategy, &str, &str, Vec<&str>)> = vec![
         ("all at once", strategy(Pace::All), "w w w w", "c1 c2 c3 c4", vec![]),
-        ("failures keep nobody back of all", strategy(Pace::All), "f w t w", "c2 c4", vec![]),
+        (
+            "failures hold no cluster back if all start at once",
+            strategy(Pace::All),
+            "f w t w",
+            "c2 c4",
+            vec![],
+        ),
         (
             "the first two by name",
             at_a_time(2),
@@ -105,29 +108,35 @@ fn plan_admits_clusters_by_strategy() {
             vec!["c3 c4: at most 2 at a time: c1, c2"],
         ),
         (
-            "one is through, the next admitted_clusters",
+            "one is done, the next starts",
             at_a_time(2),
             "d c w w",
             "c3",
             vec!["c4: at most 2 at a time: c2, c3"],
         ),
-        ("who has begun keeps its place", at_a_time(1), "w w c", "", vec!["c1 c2: at most 1 at a time: c3"]),
         (
-            "who was on another way takes a place and changes its course",
+            "a changing cluster keeps its permit",
+            at_a_time(1),
+            "w w c",
+            "",
+            vec!["c1 c2: at most 1 at a time: c3"],
+        ),
+        (
+            "a diverted cluster has a permit and starts at once",
             at_a_time(2),
             "w w x",
             "c1 c3",
             vec!["c2: at most 2 at a time: c3, c1"],
         ),
         (
-            "who has no object yet has its place, and is named",
+            "a cluster without ManagedClusterAddOn keeps its position and is named",
             at_a_time(1),
             "m w",
             "c1",
             vec!["c2: at most 1 at a time: c1 (it has no ManagedClusterAddOn yet)"],
         ),
         (
-            "a group that must not fail proves nothing where a person has set all of it",
+            "a mandatory group proves nothing if all its clusters are overridden",
             Strategy {
                 mandatory: vec![serde_json::from_value(serde_json::json!({"groupName": "canary"})).unwrap()],
                 ..at_a_time(1)
@@ -144,7 +153,7 @@ fn plan_admits_clusters_by_strategy() {
             vec!["c4 c5: at most 3 at a time: c1, c2, c3"],
         ),
         (
-            "never none at all",
+            "at least one cluster starts",
             strategy(Pace::Progressive(Some(Share::Count(0)))),
             "w w",
             "c1",
@@ -152,42 +161,42 @@ fn plan_admits_clusters_by_strategy() {
         ),
         ("group size by default", strategy(Pace::Progressive(None)), "w w w", "c1 c2 c3", vec![]),
         (
-            "who is not proven keeps its place",
+            "an unproven cluster keeps its permit",
             at_a_time(1),
             "u w",
             "",
-            vec!["c2: at most 1 at a time: c1 (it has not said that it is alive)"],
+            vec!["c2: at most 1 at a time: c1 (no heartbeat)"],
         ),
         (
-            "one failure is one too many",
+            "no failure is tolerated by default",
             at_a_time(2),
             "f w w",
             "",
             vec!["c2 c3: the rollout stopped: 1 failed, 0 may: c1"],
         ),
         (
-            "a failure that is tolerated frees its place",
+            "a tolerated failure frees its permit",
             tolerant(1),
             "f w w w",
             "c2 c3",
             vec!["c4: at most 2 at a time: c2, c3"],
         ),
         (
-            "more than are tolerated",
+            "more failures than tolerated",
             tolerant(1),
             "f t w c",
             "",
             vec!["c3: the rollout stopped: 2 failed, 1 may: c1, c2"],
         ),
         (
-            "a person's choice takes no place",
+            "an overridden cluster needs no permit",
             at_a_time(1),
             "a w w",
             "c2",
             vec!["c3: at most 1 at a time: c2"],
         ),
         (
-            "who has just come through must stay well",
+            "clusters soak before others start",
             soaking(two),
             "n n w",
             "",
@@ -203,28 +212,28 @@ fn plan_admits_clusters_by_strategy() {
             vec!["c4: at most 2 at a time: c2 (soaks until 2024-05-01T10:00:59Z), c3"],
         ),
         (
-            "nobody soaks where all go at once",
+            "no cluster soaks if all start at once",
             Strategy { soak: Duration::ZERO, ..soaking(Pace::All) },
             "n w",
             "c2",
             vec![],
         ),
         (
-            "the canaries first",
+            "mandatory group first",
             canary(Pace::Progressive(Some(Share::Count(5)))),
             "w0 w0 w1 w1",
             "c1 c2",
             vec!["c3 c4: group canary comes first: c1, c2"],
         ),
         (
-            "then the others",
+            "then the other clusters",
             canary(Pace::Progressive(Some(Share::Count(1)))),
             "d0 d0 w1 w1",
             "c3",
             vec!["c4: at most 1 at a time: c3"],
         ),
         (
-            "a canary that fails stops all",
+            "a failure in a mandatory group stops the rollout",
             Strategy { tolerated: Share::Count(9), ..canary(two) },
             "f0 w0 w1",
             "",
@@ -233,9 +242,9 @@ fn plan_admits_clusters_by_strategy() {
                 "c3: the rollout stopped: 1 failed, 0 may: c1",
             ],
         ),
-        ("a group by its place", by_index, "w0 w1 w1", "c2 c3", vec!["c1: group 1 comes first: c2, c3"]),
+        ("mandatory group by index", by_index, "w0 w1 w1", "c2 c3", vec!["c1: group 1 comes first: c2, c3"]),
         (
-            "canaries come first also of all",
+            "mandatory group first, also if all others start at once",
             canary(Pace::All),
             "w0 w1 w1",
             "c1",
@@ -256,21 +265,21 @@ fn plan_admits_clusters_by_strategy() {
             vec!["c4: group 1 comes first: c3"],
         ),
         (
-            "a group that soaks",
+            "a group soaks before the next",
             soaking(Pace::PerGroup),
             "n0 d0 w1",
             "",
             vec!["c3: group canary comes first: c1 (soaks until 2024-05-01T10:00:59Z)"],
         ),
         (
-            "a group with a failure too many",
+            "too many failures in a group",
             strategy(Pace::PerGroup),
             "d0 f0 w1",
             "",
             vec!["c3: the rollout stopped: 1 failed, 0 may: c2"],
         ),
         (
-            "a group with a failure that is tolerated",
+            "tolerated failure in a group",
             Strategy { tolerated: Share::Percent(50), ..strategy(Pace::PerGroup) },
             "d0 f0 w1",
             "c3",
@@ -284,7 +293,7 @@ fn plan_admits_clusters_by_strategy() {
             vec!["c1 c3: the rollout is paused"],
         ),
         (
-            "nobody is where the first should be",
+            "mandatory group without clusters",
             Strategy {
                 mandatory: vec![MandatoryDecisionGroup {
                     group_name: "canray".to_owned(),
@@ -297,17 +306,17 @@ fn plan_admits_clusters_by_strategy() {
             vec!["c1 c2: group canray comes first and has no clusters"],
         ),
         ("many names", at_a_time(4), "c c c c w", "", vec!["c5: at most 4 at a time: c1, c2, c3 and 1 more"]),
-        ("nobody", strategy(Pace::All), "", "", vec![]),
+        ("no clusters", strategy(Pace::All), "", "", vec![]),
     ];
-    for (what, strategy, states, begin, waits) in rows {
+    for (case, strategy, states, start, waits) in rows {
         let found = summarize(&strategy, states);
-        assert_eq!(found, (begin.to_owned(), waits.into_iter().map(str::to_owned).collect()), "{what}");
+        assert_eq!(found, (start.to_owned(), waits.into_iter().map(str::to_owned).collect()), "{case}");
     }
 }
 
 #[test]
 fn invalid_strategy_starts_no_cluster() {
-    let found = plan(&Err("it is odd".to_owned()), &members("w c d"), Share::Percent(100), now());
+    let found = plan(&Err("it is odd".to_owned()), members("w c d"), Share::Percent(100), now());
     let reason = WaitReason::InvalidStrategy("it is odd".to_owned());
     assert_eq!(reason.to_string(), "the rolloutStrategy is invalid: it is odd");
     assert_eq!(found.turn("c1"), Some(Turn::Waits(reason)));
@@ -332,25 +341,25 @@ fn unmet_criteria_after_deadline_are_a_failure() {
 
 #[test]
 fn briefly_unhealthy_cluster_has_not_failed() {
-    // How many seconds ago all was done, and how many ago it was last well; the deadline; until when it has time, from now.
+    // Seconds since everything was applied and since the criteria were last met; the deadline; the seconds that remain.
     let rows = [
         ("it never was healthy", 100, 100, 600, Some(500)),
         ("it never was healthy, and its deadline is over", 600, 600, 600, None),
         ("it was healthy until now", 3600, 0, 600, Some(60)),
         ("it was healthy until a moment ago", 3600, 59, 600, Some(1)),
-        ("it was healthy, and that is too long ago", 3600, 60, 600, None),
-        ("it comes and goes, within its time", 100, 10, 600, Some(500)),
-        ("it comes and goes, at the end of its time", 590, 10, 600, Some(50)),
-        ("nobody is given more time than the deadline", 3600, 0, 5, Some(5)),
-        ("by its own clock that is still to come", 3600, -1800, 600, None),
-        ("by its own clock that is still to come, within its time", 100, -1800, 600, Some(500)),
+        ("it was healthy, too long ago", 3600, 60, 600, None),
+        ("it flaps before its deadline", 100, 10, 600, Some(500)),
+        ("it flaps shortly before its deadline", 590, 10, 600, Some(50)),
+        ("the grace period is not longer than the deadline", 3600, 0, 5, Some(5)),
+        ("its clock is ahead", 3600, -1800, 600, None),
+        ("its clock is ahead, before its deadline", 100, -1800, 600, Some(500)),
     ];
     for (sentence, done, unmet_since, deadline, left) in rows {
         let state =
             State::Unproven { since: ago(done), unmet_since: ago(unmet_since), missing: "x".to_owned() };
         let [first, second] = <[Member; 2]>::try_from(members("w w")).unwrap();
         let strategy = Ok(Strategy { deadline: Some(Duration::from_secs(deadline)), ..at_a_time(1) });
-        let plan = plan(&strategy, &[Member { state, ..first }, second], Share::Percent(100), now());
+        let plan = plan(&strategy, vec![Member { state, ..first }, second], Share::Percent(100), now());
         let late = usize::from(left.is_none());
         assert_eq!((plan.counts.timed_out, plan.next), (late, left.map(|left| ago(-left))), "{sentence}");
     }
@@ -377,22 +386,22 @@ proptest! {
             ..at_a_time(slots)
         };
         let states = states.join(" ");
-        let (begin, _) = summarize(&strategy, &states);
+        let (start, _) = summarize(&strategy, &states);
         let found = run(&strategy, &states);
-        let begin = begin.split_whitespace().count();
+        let start = start.split_whitespace().count();
         let count = |is: fn(&State) -> bool| members(&states).iter().filter(|member| is(&member.state)).count();
         let busy = count(|state| matches!(state, State::Changing(_) | State::Unproven { .. } | State::Diverted));
         let diverted = count(|state| *state == State::Diverted);
         // Diverted clusters keep their slots; other clusters start only in free slots.
-        let fresh = begin.saturating_sub(diverted);
-        prop_assert!(fresh == 0 || fresh + busy <= slots, "{fresh} begin beside {busy}");
-        // Everybody who waits is listed why, once.
+        let fresh = start.saturating_sub(diverted);
+        prop_assert!(fresh == 0 || fresh + busy <= slots, "{fresh} start beside {busy}");
+        // Every waiting cluster is listed once, with its reason.
         let listed: usize = found.waiting.iter().map(|waiting| waiting.clusters.len()).sum();
-        prop_assert_eq!(listed + begin, found.counts.waiting + diverted);
+        prop_assert_eq!(listed + start, found.counts.waiting + diverted);
         // If no cluster is changing or soaking and the failures are within the limit, at least one cluster starts.
         let failed = found.counts.failed + found.counts.timed_out;
         if busy == 0 && failed <= tolerated && found.next.is_none() && found.counts.waiting > 0 {
-            prop_assert!(begin > 0);
+            prop_assert!(start > 0);
         }
     }
 }

@@ -1,0 +1,211 @@
+//! The figures of all runs, formatted as a table or as JSON. It measures nothing.
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::{Value, json};
+
+use crate::statistics::median;
+
+/// The unit of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Milliseconds,
+    PerSecond,
+    Megabytes,
+    Kilobytes,
+    Seconds,
+    Percent,
+    Count,
+}
+
+impl Unit {
+    fn symbol(self) -> &'static str {
+        match self {
+            Self::Milliseconds => "ms",
+            Self::PerSecond => "/s",
+            Self::Megabytes => "MB",
+            Self::Kilobytes => "KB",
+            Self::Seconds => "s",
+            Self::Percent => "%",
+            Self::Count => "",
+        }
+    }
+
+    fn more_is_better(self) -> bool {
+        match self {
+            Self::PerSecond => true,
+            Self::Milliseconds
+            | Self::Megabytes
+            | Self::Kilobytes
+            | Self::Seconds
+            | Self::Percent
+            | Self::Count => false,
+        }
+    }
+}
+
+/// One measured value.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    pub(crate) label: String,
+    pub(crate) unit: Unit,
+    pub(crate) value: f64,
+}
+
+/// The values of a figure in all runs, for Bellwether and for Kubernetes.
+#[derive(Debug)]
+struct Row {
+    label: String,
+    unit: Unit,
+    bellwether: Vec<f64>,
+    kubernetes: Vec<f64>,
+}
+
+impl Row {
+    /// How many times better Bellwether is.
+    fn ratio(&self) -> Option<f64> {
+        let (bellwether, kubernetes) = (median(&self.bellwether)?, median(&self.kubernetes)?);
+        let (better, worse) =
+            if self.unit.more_is_better() { (bellwether, kubernetes) } else { (kubernetes, bellwether) };
+        (worse > 0.0).then(|| better / worse)
+    }
+}
+
+/// The server that figures belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Bellwether,
+    Kubernetes,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// Adds the figures of one run on one server.
+    pub(crate) fn add(&mut self, side: Side, figures: Vec<Figure>) {
+        for Figure { label, unit, value } in figures {
+            let found = self.rows.iter().position(|row| row.label == label);
+            let index = found.unwrap_or(self.rows.len());
+            if found.is_none() {
+                self.rows.push(Row { label, unit, bellwether: Vec::new(), kubernetes: Vec::new() });
+            }
+            let Some(row) = self.rows.get_mut(index) else { continue };
+            match side {
+                Side::Bellwether => row.bellwether.push(value),
+                Side::Kubernetes => row.kubernetes.push(value),
+            }
+        }
+    }
+
+    pub(crate) fn table(&self, notes: &[String]) -> String {
+        let compared = self.rows.iter().any(|row| !row.kubernetes.is_empty());
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        let mut header = vec!["", "bellwether"];
+        if compared {
+            header.extend(["kube-apiserver + etcd", "better by"]);
+        }
+        table.set_header(header);
+        for row in &self.rows {
+            let mut cells = vec![row.label.clone(), format_amount(median(&row.bellwether), row.unit)];
+            if compared {
+                cells.push(format_amount(median(&row.kubernetes), row.unit));
+                cells.push(row.ratio().map_or("–".to_owned(), |ratio| format!("{}×", format_number(ratio))));
+            }
+            table.add_row(cells);
+        }
+        for column in table.column_iter_mut().skip(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        let notes: String = notes.iter().map(|note| format!("  {note}\n")).collect();
+        format!("{}\n\n{notes}", table.trim_fmt())
+    }
+
+    pub(crate) fn json(&self, notes: &[String]) -> Value {
+        let side = |values: &[f64]| median(values).map(|median| json!({"median": median, "rounds": values}));
+        let figures: Vec<Value> = self
+            .rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "figure": row.label,
+                    "unit": row.unit.symbol(),
+                    "moreIsBetter": row.unit.more_is_better(),
+                    "bellwether": side(&row.bellwether),
+                    "kubernetes": side(&row.kubernetes),
+                    "betterBy": row.ratio(),
+                })
+            })
+            .collect();
+        json!({"figures": figures, "notes": notes})
+    }
+}
+
+fn format_amount(value: Option<f64>, unit: Unit) -> String {
+    let format = |value: f64| match unit {
+        Unit::Count => format!("{value:.0}"),
+        unit => format!("{} {}", format_number(value), unit.symbol()),
+    };
+    value.map_or("–".to_owned(), format)
+}
+
+/// Formats a number with three significant digits, as far as it has decimals.
+fn format_number(value: f64) -> String {
+    match value.abs() {
+        small if small < 10.0 => format!("{value:.2}"),
+        middling if middling < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(label: &str, unit: Unit, value: f64) -> Vec<Figure> {
+        vec![Figure { label: label.into(), unit, value }]
+    }
+
+    #[test]
+    fn better_is_more_per_second_and_less_of_other_units() {
+        for (unit, bellwether, kubernetes, expected) in [
+            (Unit::PerSecond, 5000.0, 1000.0, Some(5.0)),
+            (Unit::Milliseconds, 2.0, 10.0, Some(5.0)),
+            (Unit::Megabytes, 30.0, 15.0, Some(0.5)),
+            (Unit::Kilobytes, 0.0, 15.0, None),
+        ] {
+            let row = Row {
+                label: String::new(),
+                unit,
+                bellwether: vec![bellwether],
+                kubernetes: vec![kubernetes],
+            };
+            assert_eq!(row.ratio(), expected, "{unit:?}");
+        }
+    }
+
+    #[test]
+    fn table_has_medians_and_ratios() {
+        let mut report = Report::default();
+        for value in [1.0, 100.0, 2.0] {
+            report.add(Side::Bellwether, figure("create", Unit::Milliseconds, value));
+            report.add(Side::Kubernetes, figure("create", Unit::Milliseconds, value * 4.0));
+        }
+        let table = report.table(&["a note".to_owned()]);
+        for expected in ["2.00 ms", "8.00 ms", "4.00×", "a note"] {
+            assert!(table.contains(expected), "no {expected:?} in {table}");
+        }
+    }
+
+    #[test]
+    fn table_without_kubernetes_has_no_columns_for_it() {
+        let mut report = Report::default();
+        report.add(Side::Bellwether, figure("create", Unit::PerSecond, 12.0));
+        assert!(!report.table(&[]).contains("better by"));
+        let json = report.json(&[]);
+        assert_eq!(json["figures"][0]["bellwether"]["median"], 12.0);
+        assert_eq!(json["figures"][0]["kubernetes"], Value::Null);
+    }
+}
