@@ -8,10 +8,14 @@
 //! |---|---|
 //! | [`vocabulary`] | components, reasons and condition types, and their spellings |
 //! | [`decide`] | which change of a reason is allowed, and which state two reasons make; pure |
+//! | [`status`] | the status controller of a cluster: the state of the add-on, and its copy on the hub |
+//! | [`mirror`] | shows the state in the ManagedClusterAddOn of the hub |
 //! | [`metrics`] | what the controllers report about themselves |
 //! | [`reporter`] | the one way to report a reason |
 
 pub mod decide;
 pub mod metrics;
+pub mod mirror;
 pub mod reporter;
+pub mod status;
 pub mod vocabulary;

@@ -5,6 +5,7 @@ use bellwether_runtime::metrics::Group;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::decide::transition::Actor;
@@ -46,6 +47,55 @@ impl Group for StatusMetrics {
             "status_transitions_refused",
             "The number of reports about a collector that were refused, because the writer may not replace the current reason",
             metrics.refused.clone(),
+        );
+        metrics
+    }
+}
+
+/// The cluster that a metric is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ClusterLabel {
+    /// Its name.
+    pub cluster: String,
+}
+
+/// The labels of a failed copy of the status.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct FailureLabels {
+    cluster: String,
+    class: String,
+}
+
+impl FailureLabels {
+    /// The labels of a failure of this class.
+    pub fn of(label: &ClusterLabel, class: &str) -> Self {
+        Self { cluster: label.cluster.clone(), class: class.to_owned() }
+    }
+}
+
+/// What the status controller reports about its copies to the hub.
+#[derive(Clone)]
+pub struct HubSyncMetrics {
+    /// When the hub last had the same status as the cluster.
+    pub last_success: Family<ClusterLabel, Gauge>,
+    /// Failures, by their class.
+    pub failures: Family<FailureLabels, Counter>,
+}
+
+impl Group for HubSyncMetrics {
+    const PREFIX: &'static str = "bellwether_observability";
+
+    fn register(registry: &mut Registry) -> Self {
+        let metrics = Self { last_success: Family::default(), failures: Family::default() };
+        registry.register(
+            "hub_sync_last_success_timestamp_seconds",
+            "When the hub last had the same status of the add-on as the cluster, in seconds since the Unix epoch",
+            metrics.last_success.clone(),
+        );
+        registry.register(
+            "hub_sync_failures",
+            "The number of times that the status of the add-on could not be copied to the hub",
+            metrics.failures.clone(),
         );
         metrics
     }

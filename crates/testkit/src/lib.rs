@@ -19,6 +19,7 @@
 mod cluster;
 mod crash;
 pub mod embedded;
+mod hub_and_spoke;
 pub mod postgres;
 pub mod real;
 mod request;
@@ -31,6 +32,7 @@ mod watch;
 pub use bellwether_clock::SteadyClock;
 pub use cluster::{Cluster, Flavour};
 pub use crash::{CrashAtWrite, CrashPoint};
+pub use hub_and_spoke::HubAndSpoke;
 pub use request::{Answer, Call};
 pub use scenarios::{Scenario, run_in_lanes};
 pub use tap::{RecordedRequest, Tap};
