@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`vocabulary`] | components, reasons and condition types, and their spellings |
 //! | [`decide`] | which change of a reason is allowed, and which state two reasons make; pure |
+//! | [`operator`] | the endpoint operator of a cluster: runs the collectors that the add-on describes |
 //! | [`status`] | the status controller of a cluster: the state of the add-on, and its copy on the hub |
 //! | [`mirror`] | shows the state in the ManagedClusterAddOn of the hub |
 //! | [`metrics`] | what the controllers report about themselves |
@@ -16,6 +17,7 @@
 pub mod decide;
 pub mod metrics;
 pub mod mirror;
+pub mod operator;
 pub mod reporter;
 pub mod status;
 pub mod vocabulary;

@@ -9,6 +9,7 @@ use bellwether_api::Place;
 use bellwether_observability::decide::transition::Actor;
 use bellwether_observability::reporter::{ReportError, Reported, Reporter};
 use bellwether_observability::vocabulary::{Component, ComponentReason, Vocabulary};
+use bellwether_observability::operator::{self, Source};
 use bellwether_observability::{mirror, status};
 use bellwether_runtime::{Context, Metrics};
 use bellwether_testkit::{Cluster, HubAndSpoke, SteadyClock, Tap, eventually};
@@ -24,6 +25,8 @@ pub(crate) struct Fixture<'a> {
     pub(crate) hub_namespace: String,
     /// The namespace of the add-on on the cluster.
     pub(crate) namespace: String,
+    /// The namespace in which the cluster has its Prometheus.
+    pub(crate) monitoring: String,
     clock: SteadyClock,
     controllers: RefCell<JoinSet<()>>,
 }
@@ -43,8 +46,8 @@ impl<'a> Fixture<'a> {
         hub.install_crds(crds(Place::Spokes)).await;
         spoke.install_crds(crds(Place::Hub)).await;
         let (hub_namespace, namespace) = (hub.namespace().await, spoke.namespace().await);
-        let clock = SteadyClock::default();
-        Self { hub, spoke, hub_namespace, namespace, clock, controllers: RefCell::default() }
+        let (monitoring, clock) = (spoke.namespace().await, SteadyClock::default());
+        Self { hub, spoke, hub_namespace, namespace, monitoring, clock, controllers: RefCell::default() }
     }
 
     /// Creates the add-on on the hub and on the cluster.
@@ -93,6 +96,25 @@ impl<'a> Fixture<'a> {
         *controllers = JoinSet::new();
         controllers.spawn(status::run(settings, self.context(client)));
         spoke
+    }
+
+    /// Starts the endpoint operator in place of what runs.
+    pub(crate) fn start_operator(&self) {
+        let source = |url: &str| Source { url: url.to_owned(), ca_file: None, token_file: None };
+        let settings = operator::Settings {
+            namespace: self.namespace.clone(),
+            hub: self.hub.client(),
+            hub_namespace: self.hub_namespace.clone(),
+            image: "bellwether".to_owned(),
+            platform: source("http://prometheus:9090"),
+            platform_service: (self.monitoring.clone(), "prometheus-k8s".to_owned()),
+            user_workloads: source("http://prometheus-user-workload:9090"),
+            user_workload_stateful_set: (self.monitoring.clone(), "prometheus-user-workload".to_owned()),
+            vocabulary: Vocabulary::Seed,
+        };
+        let mut controllers = self.controllers.borrow_mut();
+        *controllers = JoinSet::new();
+        controllers.spawn(operator::run(settings, self.context(self.spoke.client())));
     }
 
     /// Starts the mirror on the hub, in addition to what runs.

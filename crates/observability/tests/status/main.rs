@@ -12,6 +12,7 @@ mod boot;
 mod fixture;
 mod hub;
 mod mirror;
+mod operator;
 mod reports;
 
 use bellwether_testkit::HubAndSpoke;
@@ -36,6 +37,14 @@ bellwether_testkit::scenarios! {
     mirror::columns_show_one_true_and_explicit_false,
     mirror::only_degraded_is_written_for_a_managed_add_on,
     mirror::conditions_of_other_writers_are_kept,
+    operator::collector_is_deployed_from_the_spec_of_the_hub,
+    operator::restart_of_the_operator_changes_nothing,
+    operator::user_workload_collector_comes_and_goes,
+    operator::disabled_metrics_stop_the_collectors,
+    operator::cluster_without_prometheus_is_not_supported,
+    operator::failed_update_is_reported_and_ends_with_a_clean_reconcile,
+    operator::changed_deployment_is_restored,
+    operator::deletion_on_the_hub_removes_the_collectors_first,
     reports::every_transition_of_the_table,
     reports::late_success_after_disabling_is_refused,
     reports::concurrent_writers_lose_no_report,
