@@ -8,7 +8,7 @@ CARGO_FUZZ := $(CACHE)/tools/bin/cargo-fuzz
 up: ## everything on this machine
 	cargo run --release -- up
 
-deps: ## what the tests need: packages, real Kubernetes, etcd and Go clients built from source, definitions of others, Python's client, Schemathesis, once
+deps: ## what the tests need: packages, real Kubernetes, etcd and Go clients built from source, CRDs of other projects, Python's client, Schemathesis, once
 	scripts/deps && tests/kube/build >/dev/null && tests/kube/crds >/dev/null && tests/go/build >/dev/null && tests/python/install >/dev/null && tests/schemathesis/install >/dev/null
 
 test: deps ## every test, also against real Kubernetes
@@ -23,7 +23,7 @@ bench: ## the published figures, side by side with real Kubernetes
 chaos: ## a thousand kills under load
 	BELLWETHER_CRASH_CYCLES=1000 cargo test -p bellwether --test process crash -- --nocapture
 
-fuzz: $(CARGO_FUZZ) ## what strangers might send, each sort for FUZZ_SECONDS (300)
+fuzz: $(CARGO_FUZZ) ## malformed requests to the API server, each target for FUZZ_SECONDS (300)
 	PATH="$(CACHE)/tools/bin:$$PATH" scripts/fuzz
 
 conformance: ## Kubernetes' own end-to-end specs that need no nodes, against our API server

@@ -54,8 +54,8 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "NAME")]
     cluster_name: Option<ClusterName>,
 
-    /// The controllers to run: NAME,… or +NAME,… runs only these, -NAME,… runs all but these. Default:
-    /// all.
+    /// The controllers to run: NAME,… runs only these; -NAME,… runs all but these, and +NAME in such a list changes nothing.
+    /// Default: all.
     #[arg(
         long,
         value_name = "[+|-]NAME,…",

@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 
 use crate::controllers::{HeartbeatArgs, Selection};
 
-/// The status and rollout plane for fleets of Kubernetes clusters
+/// Show the state of a fleet of Kubernetes clusters, and roll out changes to it
 ///
 /// `bellwether up` starts everything on this machine: a hub, three spokes, their controllers, and the fleet API.
 ///
@@ -120,8 +120,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) simulate_delay: Duration,
 
-    /// The controllers to run: NAME,… or +NAME,… runs only these, -NAME,… runs all but these. Default:
-    /// all. `bellwether run hub --help`
+    /// The controllers to run: NAME,… runs only these; -NAME,… runs all but these, and +NAME in such a list changes nothing.
+    /// Default: all. `bellwether run hub --help`
     /// and `bellwether run agent --help` list them.
     #[arg(
         long,

@@ -35,8 +35,8 @@ pub(crate) struct HubArgs {
     #[command(flatten)]
     target: TargetArgs,
 
-    /// The controllers to run: NAME,… or +NAME,… runs only these, -NAME,… runs all but these. Default:
-    /// all.
+    /// The controllers to run: NAME,… runs only these; -NAME,… runs all but these, and +NAME in such a list changes nothing.
+    /// Default: all.
     #[arg(
         long,
         value_name = "[+|-]NAME,…",

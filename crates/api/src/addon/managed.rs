@@ -21,10 +21,11 @@ use crate::schemas;
     status = "ManagedClusterAddOnStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "ManagedClusterAddOn is one add-on on one managed cluster, in the namespace of that cluster. The install \
-           controller creates it for each cluster that a Placement selects, or a user does. The \
-           addon-lifecycle-controller writes the status, except the condition Heartbeat (the cluster's agent) and the \
-           condition Degraded, which the add-on itself reports.",
+    doc = "ManagedClusterAddOn is one add-on on one managed cluster, in the namespace of that cluster. The \
+           addon-install-controller creates it for each cluster that a Placement selects, or a user does. The \
+           addon-lifecycle-controller writes the status, except the condition Heartbeat, which the cluster's agent \
+           writes. The addon-lifecycle-controller sets the condition Degraded with the reason VersionUnsupported, and \
+           the add-on itself can set it with any other reason.",
     printcolumn(name = "Version", type_ = "string", json_path = ".status.currentVersion"),
     printcolumn(name = "Desired", type_ = "string", json_path = ".status.installVersion"),
     printcolumn(
@@ -57,7 +58,7 @@ pub struct ManagedClusterAddOnSpec {
     #[schemars(schema_with = "schemas::install_namespace")]
     pub install_namespace: Option<String>,
 
-    /// `installVersion` is the requested version. The install controller sets it to the version of the assigned
+    /// `installVersion` is the requested version. The addon-install-controller sets it to the version of the assigned
     /// placement, unless a user has set it. If it is empty, the default version of the add-on is used.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(schema_with = "schemas::optional_version")]
@@ -76,8 +77,8 @@ empty_if_missing!(ManagedClusterAddOnSpec);
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct ManagedClusterAddOnStatus {
-    /// `installVersion` is the version that is being rolled out to the cluster, or was. It follows
-    /// `spec.installVersion` when the rollout admits the cluster.
+    /// `installVersion` is the version of the last change that started on the cluster. When the rollout admits the
+    /// cluster, it is set to `spec.installVersion`, or to the default version if that is empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub install_version: String,
 
@@ -92,7 +93,7 @@ pub struct ManagedClusterAddOnStatus {
     pub last_version: String,
 
     /// `failure` is set if the last change failed because the version did not exist or because the deadline was
-    /// exceeded. It is absent during a change, after a success, and after failures that the controller retries.
+    /// exceeded. It is absent during a change, after a success, and after any other failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<ChangeFailure>,
 
@@ -101,8 +102,8 @@ pub struct ManagedClusterAddOnStatus {
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub config_references: Vec<AppliedConfig>,
 
-    /// `conditions` describe the add-on on this cluster: Progressing, Configured, ManifestApplied, Available, Heartbeat
-    /// and Degraded.
+    /// `conditions` describe the add-on on this cluster: Progressing, Configured, ManifestApplied, Available,
+    /// Heartbeat, Degraded and Deleting.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schemas::conditions")]
     pub conditions: Vec<Condition>,
@@ -115,7 +116,8 @@ pub struct ChangeFailure {
     /// `code` is `InvalidVersion` if no such version existed when it was requested, or `TimedOut` if the change took
     /// longer than the `progressDeadline` of its rollout.
     pub code: ChangeFailureCode,
-    /// `deadlineSeconds` is the deadline that a `TimedOut` change exceeded. A longer deadline gives it more time.
+    /// `deadlineSeconds` is the deadline that a `TimedOut` change exceeded. If the `progressDeadline` of the rollout is
+    /// changed afterwards, the time starts again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0), extend("format" = "int64"))]
     pub deadline_seconds: Option<u64>,

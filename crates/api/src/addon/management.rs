@@ -115,8 +115,8 @@ pub struct ConfigReferent {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct InstallStrategy {
-    /// `type` is `Manual` (users create ManagedClusterAddOns) or `Placements` (the install controller creates one for
-    /// each cluster that a listed placement selects).
+    /// `type` is `Manual` (users create ManagedClusterAddOns) or `Placements` (the addon-install-controller creates one
+    /// for each cluster that a listed placement selects).
     #[serde(rename = "type")]
     pub type_: InstallType,
 

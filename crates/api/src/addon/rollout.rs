@@ -89,7 +89,8 @@ pub struct RolloutLimits {
     pub progress_deadline: Option<String>,
 
     /// `maxFailures` is how many clusters may fail before no further cluster starts, as a number or as a percentage of
-    /// the clusters. It has no effect for the type `All`. Defaults to 0.
+    /// the clusters of the placement (for the type `ProgressivePerGroup`, of the decision group). It has no effect for
+    /// the type `All`. Defaults to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::count_or_percentage")]
     pub max_failures: Option<IntOrString>,

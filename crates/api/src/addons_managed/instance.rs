@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schemas;
 
-/// `spec` is what is expected of the add-on.
+/// `spec` is how often the add-on sends heartbeats, and whether it is about to be deleted.
 // A missing `spec` reads as an empty one, so that one object without it does not end the watch of the kind.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{is_default, schemas};
 
-/// `spec` is how the hub treats the cluster.
+/// `spec` is whether the hub accepts the cluster, its lease duration and its taints.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "cluster.open-cluster-management.io",
@@ -23,7 +23,7 @@ use crate::{is_default, schemas};
     derive = "Default",
     derive = "PartialEq",
     doc = "ManagedCluster is a cluster of the fleet. Everything that belongs to the cluster is in the namespace of the \
-           same name on the hub. The cluster's agent and the cluster controller of the hub write the status.",
+           same name on the hub. The cluster's agent and the cluster-controller of the hub write the status.",
     printcolumn(name = "Hub Accepted", type_ = "boolean", json_path = ".spec.hubAcceptsClient"),
     printcolumn(
         name = "Managed Cluster URLs",

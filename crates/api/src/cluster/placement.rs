@@ -58,7 +58,8 @@ pub struct PlacementSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub predicates: Vec<ClusterPredicate>,
 
-    /// `prioritizerPolicy` ranks clusters if more match than `numberOfClusters`.
+    /// `prioritizerPolicy` ranks clusters if more match than `numberOfClusters`: each prioritizer gives every cluster a
+    /// score, and the clusters with the highest sum are selected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prioritizer_policy: Option<PrioritizerPolicy>,
 
@@ -172,8 +173,9 @@ pub struct ScoreCoordinate {
     #[schemars(schema_with = "schemas::score_type")]
     pub type_: String,
 
-    /// `builtIn` is the name of a built-in prioritizer: `Balance`, `Steady`, `ResourceAllocatableCPU` or
-    /// `ResourceAllocatableMemory`.
+    /// `builtIn` is the name of a built-in prioritizer: `Balance` (prefers clusters that few other placements have
+    /// selected), `Steady` (prefers clusters that are already selected), `ResourceAllocatableCPU` or
+    /// `ResourceAllocatableMemory` (prefer clusters with much allocatable CPU or memory).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_in: Option<String>,
 
@@ -347,8 +349,9 @@ pub struct DecisionGroupStatus {
     status = "PlacementDecisionStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "PlacementDecision lists clusters that a Placement selected, at most 100. The placement-controller writes it. \
-           The label `cluster.open-cluster-management.io/placement` names the Placement.",
+    doc = "PlacementDecision lists at most 100 of the clusters that a Placement selected; a Placement with more \
+           clusters has several of them. The placement-controller writes it. The label \
+           `cluster.open-cluster-management.io/placement` names the Placement.",
     printcolumn(
         name = "Placement",
         type_ = "string",

@@ -69,8 +69,9 @@ pub struct Workload {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct DeleteOption {
-    /// `propagationPolicy` is `Foreground` (the objects are deleted first), `Orphan` (the objects stay) or
-    /// `SelectivelyOrphan` (the objects that `selectivelyOrphans` lists stay). Defaults to `Foreground`.
+    /// `propagationPolicy` is `Foreground` (the objects are deleted before the ManifestWork is removed), `Orphan` (the
+    /// objects stay) or `SelectivelyOrphan` (the objects that `selectivelyOrphans` lists stay). Defaults to
+    /// `Foreground`.
     #[schemars(schema_with = "schemas::work_propagation")]
     pub propagation_policy: WorkPropagation,
 

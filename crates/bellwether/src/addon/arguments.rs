@@ -41,10 +41,10 @@ pub(crate) enum Action {
 ///
 ///   Unreachable  the cluster does not renew its Lease
 ///   Unavailable  an object does not exist, or a workload is not available
-///   Silent       the add-on stopped sending heartbeats
+///   Silent       the add-on stopped sending heartbeats, or its health is unknown for the reason in WHY
 ///   Unhealthy    the add-on reports that it is not healthy
-///   Degraded     the add-on works, but not fully
-///   Unknown      the hub has no current report about the health of the add-on
+///   Degraded     the condition Degraded is True: the add-on reports it, or its running version is no longer provided
+///   Unknown      the hub has no current report about the objects and workloads of the add-on
 ///
 /// SINCE is the age of the condition that decides the state. WHY is its message, or why the version is not that of the
 /// placement.

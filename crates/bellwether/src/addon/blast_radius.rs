@@ -82,7 +82,7 @@ pub(super) fn lines(radius: &BlastRadius, limit: usize) -> Vec<String> {
     if !rows.is_empty() {
         lines.push(String::new());
         let more = count_more(rows.len(), limit);
-        lines.extend(table(["NOT TOUCHED", "VERSION", "WHY"], rows.into_iter().take(limit)));
+        lines.extend(table(["UNCHANGED", "VERSION", "WHY"], rows.into_iter().take(limit)));
         lines.extend(more);
     }
     lines
@@ -156,9 +156,9 @@ mod tests {
                 "CLUSTER  FROM  TO  DIRECTION  PLACEMENT       STRATEGY",
                 "b        v1    v2  upgrade    default/global  all at once",
                 "",
-                "NOT TOUCHED  VERSION  WHY",
-                "a            v2       already has it",
-                "c            -        default/global is paused; the cluster changes after `bellwether addon resume hello`",
+                "UNCHANGED  VERSION  WHY",
+                "a          v2       already has it",
+                "c          -        default/global is paused; the cluster changes after `bellwether addon resume hello`",
             ]
         );
         assert_eq!(lines(&found, 1).last().unwrap(), "… and 1 more; --dry-run shows them all");

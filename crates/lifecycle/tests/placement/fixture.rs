@@ -14,8 +14,11 @@ use bellwether_runtime::{Context, Leadership, run};
 use bellwether_testkit::{Cluster, Tap, eventually};
 use futures::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 pub(crate) const V1: &str = "/apis/cluster.open-cluster-management.io/v1";
 pub(crate) const V1BETA1: &str = "/apis/cluster.open-cluster-management.io/v1beta1";
@@ -23,6 +26,7 @@ pub(crate) const V1BETA2: &str = "/apis/cluster.open-cluster-management.io/v1bet
 const GROUP: &str = "cluster.open-cluster-management.io";
 /// How many clusters are written at the same time.
 const CONCURRENCY: usize = 16;
+const RENEW_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) struct Fixture<'a> {
     pub(crate) cluster: &'a Cluster,
@@ -30,6 +34,17 @@ pub(crate) struct Fixture<'a> {
     pub(crate) set: String,
     pub(crate) clock: SteadyClock,
     controllers: RefCell<JoinSet<()>>,
+    /// The tasks that renew the Leases of clusters.
+    agents: RefCell<BTreeMap<String, AbortOnDrop>>,
+}
+
+/// A task that ends when this is dropped.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// A name that no other scenario uses.
@@ -46,6 +61,7 @@ impl<'a> Fixture<'a> {
             set: unique("set"),
             clock: SteadyClock::default(),
             controllers: RefCell::default(),
+            agents: RefCell::default(),
         };
         let set = json!({"apiVersion": format!("{GROUP}/v1beta2"), "kind": "ManagedClusterSet",
             "metadata": {"name": fixture.set}});
@@ -182,18 +198,28 @@ impl<'a> Fixture<'a> {
         self.cluster.merge(path, &json!({"status": {"conditions": conditions}})).await.expect(200);
     }
 
-    /// Renews or creates the Lease of a cluster, as the agent does.
+    /// Renews the Lease of a cluster from now on, as the agent does, until [`Self::stop_agent`].
+    pub(crate) fn start_agent(&self, name: &str) {
+        let leases = Api::<Lease>::namespaced(self.cluster.client(), &self.cluster_name(name));
+        let clock = self.clock;
+        let task = tokio::spawn(async move {
+            loop {
+                renew_lease(&leases, clock.now()).await;
+                tokio::time::sleep(RENEW_INTERVAL).await;
+            }
+        });
+        self.agents.borrow_mut().insert(name.to_owned(), AbortOnDrop(task.abort_handle()));
+    }
+
+    /// Stops renewing the Lease of a cluster.
+    pub(crate) fn stop_agent(&self, name: &str) {
+        self.agents.borrow_mut().remove(name).expect("the agent runs");
+    }
+
+    /// Renews the Lease of a cluster once.
     pub(crate) async fn renew_lease(&self, name: &str) {
-        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.cluster_name(name));
-        let now = Timestamp::from_microsecond(self.now().as_microsecond()).unwrap();
-        let spec = json!({"renewTime": format!("{now:.6}"), "holderIdentity": "agent"});
-        let renewed =
-            self.cluster.merge(format!("{leases}/managed-cluster-lease"), &json!({"spec": spec})).await;
-        if renewed.status == 404 {
-            let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-                "metadata": {"name": "managed-cluster-lease"}, "spec": spec});
-            self.cluster.post(leases, &lease).await.expect(201);
-        }
+        let leases = Api::<Lease>::namespaced(self.cluster.client(), &self.cluster_name(name));
+        renew_lease(&leases, self.now()).await;
     }
 
     /// Waits until a condition of a cluster is this `status/reason`.
@@ -226,6 +252,15 @@ impl<'a> Fixture<'a> {
             .expect(201);
         case
     }
+}
+
+/// Renews or creates the Lease by which the hub knows that a cluster is reachable.
+async fn renew_lease(leases: &Api<Lease>, now: Timestamp) {
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "managed-cluster-lease"},
+        "spec": {"renewTime": format!("{now:.6}"), "holderIdentity": "agent"}});
+    let apply = PatchParams::apply("agent").force();
+    leases.patch("managed-cluster-lease", &apply, &Patch::Apply(&lease)).await.expect("the Lease is renewed");
 }
 
 /// A placement of a scenario.

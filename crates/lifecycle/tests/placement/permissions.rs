@@ -38,6 +38,8 @@ pub(crate) async fn each_controller_has_required_permissions(cluster: &Cluster) 
     case.merge(json!({"spec": groups})).await;
     case.wait_for_status(2, "AllDecisionsScheduled").await;
     assert_eq!(case.slices().await.len(), 2);
+    fixture.stop_agent("a");
+    fixture.stop_agent("b");
     fixture.wait_for_taints("a", &[UNREACHABLE]).await;
     fixture.wait_for_taints("b", &[UNREACHABLE]).await;
     case.wait_for_status(0, "NoManagedClusterMatched").await;
