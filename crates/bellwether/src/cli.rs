@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
-use crate::controllers::{HeartbeatArgs, Selection};
+use crate::controllers::{HeartbeatArgs, ObservabilityArgs, Selection};
 
 /// Show the state of a fleet of Kubernetes clusters, and roll out changes to it
 ///
@@ -135,6 +135,9 @@ pub(crate) struct UpArgs {
 
     #[command(flatten)]
     pub(crate) heartbeats: HeartbeatArgs,
+
+    #[command(flatten)]
+    pub(crate) observability: ObservabilityArgs,
 
     #[command(flatten)]
     pub(crate) fleet: crate::fleet_api::CommonArgs,

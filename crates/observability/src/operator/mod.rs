@@ -99,11 +99,14 @@ pub fn run(settings: Settings, context: Context) -> impl Future<Output = ()> + S
     .config(named(&set))
     .on_apply(|index: &mut Index, _| index.set_user_workloads(true))
     .on_delete(|index, _| index.set_user_workloads(false));
-    let lists = |name: &'static str| {
-        Watch::new(client, Api::<ConfigMap>::all)
-            .config(named(name))
-            .on_apply(|index: &mut Index, map: ConfigMap| index.apply_allowlist(map))
-            .on_delete(|index, deleted| index.delete_allowlist(&deleted.name))
+    let lists = |namespace: Option<String>, name: &str| {
+        Watch::new(client, move |client| match namespace {
+            Some(namespace) => Api::<ConfigMap>::namespaced(client, &namespace),
+            None => Api::all(client),
+        })
+        .config(named(name))
+        .on_apply(|index: &mut Index, map| index.apply_allowlist(map))
+        .on_delete(|index, deleted| index.delete_allowlist(&deleted.name))
     };
     let namespace = settings.namespace.clone();
     let hub_info = Watch::new(client, move |client| Api::<Secret>::namespaced(client, &namespace))
@@ -122,8 +125,8 @@ pub fn run(settings: Settings, context: Context) -> impl Future<Output = ()> + S
         .with(on_hub)
         .with(platform)
         .with(user_workloads)
-        .with(lists(allowlist::DEFAULT_CONFIGMAP))
-        .with(lists(allowlist::CUSTOM_CONFIGMAP))
+        .with(lists(Some(settings.namespace.clone()), allowlist::DEFAULT_CONFIGMAP))
+        .with(lists(None, allowlist::CUSTOM_CONFIGMAP))
         .with(hub_info)
         .with(deployments);
     run_indexed(Operator::new(settings, &context, index), watches, context)
