@@ -88,21 +88,23 @@ impl Cluster {
         }
         if self.flavour == Flavour::Kubernetes {
             return eventually("the storage of the resource is initialized", || async {
-                let answer = self.send_once(call.clone()).await;
-                (!is_initializing(&answer)).then_some(answer)
+                match self.send_once(call.clone()).await {
+                    Ok(answer) => (!is_initializing(&answer)).then_some(answer),
+                    Err(error) if is_broken_pipe(&error) => None,
+                    Err(error) => panic!("the server responds: {error:?}"),
+                }
             })
             .await;
         }
-        self.send_once(call).await
+        self.send_once(call).await.expect("the server responds")
     }
 
-    async fn send_once(&self, call: Call) -> Answer {
+    async fn send_once(&self, call: Call) -> Result<Answer, kube::Error> {
         let description = format!("{} {}", call.method, call.path);
         let read_response = async {
-            let response = self.client.send(call.into_request()).await.expect("the server responds");
-            let (parts, body) = response.into_parts();
+            let (parts, body) = self.client.send(call.into_request()).await?.into_parts();
             let body = body.collect().await.expect("the response is complete").to_bytes();
-            Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+            Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
         };
         tokio::time::timeout(WAIT_TIMEOUT, read_response)
             .await
@@ -192,6 +194,21 @@ impl Cluster {
             None => real::compact().await,
         }
     }
+}
+
+/// Whether the request was not sent completely, because the server had closed an idle connection. So it can be sent again.
+fn is_broken_pipe(error: &kube::Error) -> bool {
+    let mut next: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = next {
+        if error
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+        {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// Whether the response asks to retry later. kube-apiserver responds like this while it prepares the storage

@@ -25,6 +25,9 @@ const TOKEN: &str = "secret-token";
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
 
+/// Lets the programs of Kubernetes collect garbage less often: tests wait for their CPU, not for memory.
+const GO_RUNTIME: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "2GiB")];
+
 /// Runs a program as long as standard input is open, so that it is killed when this process exits, even by
 /// SIGKILL.
 const GUARD: &str =
@@ -265,6 +268,7 @@ pub(crate) fn guard(script: &str, arguments: &[String]) -> Child {
     Command::new("sh")
         .args(["-c", script, "guard"])
         .args(arguments)
+        .envs(GO_RUNTIME)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         // A signal to the process group of the test, such as Ctrl-C, must not end the script before it has

@@ -345,10 +345,7 @@ async fn version_that_a_user_has_set_is_kept() {
     .await;
     let radius = fleet.run(&["upgrade", HELLO, "--dry-run"]);
     assert!(radius.starts_with("helloworld to v2: 2 of 3 clusters change."), "{radius}");
-    assert!(
-        radius.ends_with(&format!("UNCHANGED  VERSION  WHY\nspoke-3    v2       {why}\n")),
-        "{radius}"
-    );
+    assert!(radius.ends_with(&format!("UNCHANGED  VERSION  WHY\nspoke-3    v2       {why}\n")), "{radius}");
     fleet.override_version("spoke-3", "v1").await;
     fleet.run(&["upgrade", HELLO, "--yes"]);
     fleet.wait_for_rollout();
