@@ -63,7 +63,7 @@ impl Prometheus {
         arguments.extend(self.flags.iter().cloned());
         self.server = Some(guard(GUARD, &arguments));
         let deadline = Instant::now() + START_TIMEOUT;
-        while !self.try_get("/-/ready").is_some_and(|(status, _)| status == 200) {
+        while !self.is_ready() {
             let log = || std::fs::read_to_string(self.dir.join("log")).unwrap_or_default();
             assert!(
                 Instant::now() < deadline,
@@ -86,8 +86,8 @@ impl Prometheus {
         json["data"]["result"].as_array().cloned().unwrap_or_default()
     }
 
-    fn try_get(&self, path: &str) -> Option<(u16, String)> {
-        get(self.port, path)
+    fn is_ready(&self) -> bool {
+        matches!(get(self.port, "/-/ready"), Some((200, _)))
     }
 }
 
