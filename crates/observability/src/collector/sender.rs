@@ -39,8 +39,9 @@ pub(crate) enum SendError {
     Build(#[from] http::Error),
 }
 
-fn after_retries(attempts: u32) -> String {
-    if attempts > 1 { format!(" (after {attempts} attempts)") } else { String::new() }
+/// The number is left out, so that the message of the condition is the same after every failed cycle.
+fn after_retries(attempts: u32) -> &'static str {
+    if attempts > 1 { " (also after retries)" } else { "" }
 }
 
 /// Collects series into batches and sends each when it is full.
@@ -195,7 +196,7 @@ async fn drain(mut response: Response) {
 /// The halves of a range; nothing if it has less than two elements.
 fn halves(part: &Range<usize>) -> Option<(Range<usize>, Range<usize>)> {
     let middle = part.start + part.len() / 2;
-    (part.len() > 1).then(|| (part.start..middle, middle..part.end))
+    (part.len() > 1).then_some((part.start..middle, middle..part.end))
 }
 
 #[cfg(test)]

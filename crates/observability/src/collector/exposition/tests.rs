@@ -81,9 +81,10 @@ fn sample(name: &str, labels: &[(&str, &str)], value: f64, timestamp: Option<i64
 )]
 #[case::a_bucket("h_bucket{le=\"+Inf\"} 4\n", sample("h_bucket", &[("le", "+Inf")], 4.0, None))]
 fn valid_line_is_one_sample(#[case] text: &str, #[case] expected: Owned) {
-    assert_eq!(parse(text).unwrap(), [expected.clone()]);
+    let expected = [expected];
+    assert_eq!(parse(text).unwrap(), expected);
     for size in 1..text.len() {
-        assert_eq!(parse_in_chunks(text.as_bytes(), size).unwrap(), [expected.clone()], "chunks of {size}");
+        assert_eq!(parse_in_chunks(text.as_bytes(), size).unwrap(), expected, "chunks of {size}");
     }
 }
 
