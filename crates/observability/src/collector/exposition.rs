@@ -10,8 +10,6 @@ use bytes::{Buf as _, Bytes};
 pub(crate) const MAX_LINE_BYTES: usize = 1024 * 1024;
 /// The longest excerpt of an invalid line in an error, in characters.
 const MAX_EXCERPT_CHARS: usize = 80;
-/// Prometheus reads this NaN as a number; other bit patterns of NaN have a meaning of their own, such as a stale series.
-const NORMAL_NAN: f64 = f64::from_bits(0x7ff8_0000_0000_0001);
 
 /// A line that is not in the text format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -240,8 +238,7 @@ fn parse_line(line: &[u8], labels: &mut Vec<LabelSpan>) -> Result<Option<ParsedL
         cursor.take_labels(labels)?;
     }
     let value = cursor.take_word().ok_or(Problem::NoValue)?;
-    let value: f64 = value.parse().map_err(|_| Problem::InvalidValue)?;
-    let value = if value.is_nan() { NORMAL_NAN } else { value };
+    let value = value.parse().map_err(|_| Problem::InvalidValue)?;
     let timestamp = match cursor.take_word() {
         None => None,
         Some(word) => Some(word.parse().map_err(|_| Problem::InvalidTimestamp)?),

@@ -13,6 +13,8 @@ pub(crate) const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// The label that holds the name of a metric.
 pub(crate) const NAME_LABEL: &str = "__name__";
 
+/// Prometheus reads this NaN as a number; other bit patterns of NaN have a meaning of their own, such as a stale series.
+const NORMAL_NAN: f64 = f64::from_bits(0x7ff8_0000_0000_0001);
 /// The field number of `timeseries` in a WriteRequest.
 const TIME_SERIES_TAG: u32 = 1;
 
@@ -96,6 +98,7 @@ impl SeriesBuffer {
 
     /// Sets the sample.
     pub(crate) fn set_sample(&mut self, value: f64, timestamp: i64) {
+        let value = if value.is_nan() { NORMAL_NAN } else { value };
         self.series.samples.clear();
         self.series.samples.push(Sample { value, timestamp });
     }
@@ -205,6 +208,15 @@ mod tests {
         let label = |name: &str| Label { name: name.into(), value: "value".into() };
         assert_eq!(buffer.labels(), [label("a"), label("b")]);
         assert_eq!(buffer.series().samples.len(), 1);
+    }
+
+    #[test]
+    fn not_a_number_is_written_as_prometheus_does() {
+        for value in [f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0002)] {
+            let mut buffer = SeriesBuffer::default();
+            buffer.set_sample(value, 0);
+            assert_eq!(buffer.series().samples[0].value.to_bits(), 0x7ff8_0000_0000_0001);
+        }
     }
 
     #[test]

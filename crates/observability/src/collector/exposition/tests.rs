@@ -88,11 +88,6 @@ fn valid_line_is_one_sample(#[case] text: &str, #[case] expected: Owned) {
     }
 }
 
-#[test]
-fn not_a_number_is_written_as_prometheus_does() {
-    assert_eq!(parse("m nan\n").unwrap()[0].value.to_bits(), 0x7ff8_0000_0000_0001);
-}
-
 #[rstest]
 #[case("{a=\"b\"} 1\n", Problem::NoMetricName)]
 #[case("1up 1\n", Problem::NoMetricName)]
