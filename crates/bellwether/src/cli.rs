@@ -57,6 +57,7 @@ pub(crate) enum Command {
     ///
     ///   bellwether run hub --context hub
     ///   bellwether run agent --hub-kubeconfig hub.kubeconfig --cluster-name spoke-1
+    ///   bellwether run collector --match '{__name__="up"}' --to-upload https://hub.example.com/api/v1/receive
     #[command(verbatim_doc_comment)]
     Run {
         #[command(subcommand)]
@@ -69,6 +70,8 @@ pub(crate) enum Role {
     Apiserver(ApiserverArgs),
     Hub(crate::hub::HubArgs),
     Agent(crate::agent::AgentArgs),
+    // Boxed: it has many more arguments than the others.
+    Collector(Box<crate::collector::CollectorArgs>),
     FleetApi(crate::fleet_api::FleetApiArgs),
 }
 

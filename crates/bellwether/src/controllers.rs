@@ -268,7 +268,11 @@ pub(crate) struct ObservabilityArgs {
     prometheus: String,
 
     /// The address of the Prometheus from which the metrics of user workloads are collected.
-    #[arg(long, value_name = "URL", default_value = "https://prometheus-user-workload.openshift-user-workload-monitoring.svc:9092")]
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "https://prometheus-user-workload.openshift-user-workload-monitoring.svc:9092"
+    )]
     user_workload_prometheus: String,
 }
 
@@ -318,7 +322,8 @@ mod tests {
     #[test]
     fn selection_is_all_but_some_or_only_some() {
         use Controller::{
-            Addon, ClusterLease, EndpointOperator, HeartbeatChecker, HeartbeatMirror, ObservabilityStatus, Work,
+            Addon, ClusterLease, EndpointOperator, HeartbeatChecker, HeartbeatMirror, ObservabilityStatus,
+            Work,
         };
         let without_observability = "-endpoint-operator,-observability-status";
         let rows: [(&str, &[Controller]); 7] = [

@@ -166,7 +166,8 @@ fn credential_files(kubeconfig: PathBuf) -> Vec<PathBuf> {
     let config = Kubeconfig::read_from(&kubeconfig).unwrap_or_default();
     let users = config.auth_infos.into_iter().filter_map(|user| user.auth_info);
     let of_users = users.flat_map(|user| [user.client_certificate, user.client_key, user.token_file]);
-    let of_clusters = config.clusters.into_iter().filter_map(|cluster| cluster.cluster?.certificate_authority);
+    let of_clusters =
+        config.clusters.into_iter().filter_map(|cluster| cluster.cluster?.certificate_authority);
     let named = of_users.flatten().chain(of_clusters).map(PathBuf::from);
     std::iter::once(kubeconfig).chain(named).collect()
 }

@@ -6,6 +6,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`collector`] | the metrics collector, from Prometheus to the hub |
 //! | [`vocabulary`] | components, reasons and condition types, and their spellings |
 //! | [`decide`] | which change of a reason is allowed, and which state two reasons make; pure |
 //! | [`operator`] | the endpoint operator of a cluster: runs the collectors that the add-on describes |
@@ -14,6 +15,7 @@
 //! | [`metrics`] | what the controllers report about themselves |
 //! | [`reporter`] | the one way to report a reason |
 
+pub mod collector;
 pub mod decide;
 pub mod metrics;
 pub mod mirror;

@@ -50,7 +50,9 @@ pub enum ReportError {
         addon: String,
     },
     /// Every write conflicted with another writer.
-    #[error("cannot write the status of ObservabilityAddon {addon}: {ATTEMPTS} attempts in a row conflicted with other writers")]
+    #[error(
+        "cannot write the status of ObservabilityAddon {addon}: {ATTEMPTS} attempts in a row conflicted with other writers"
+    )]
     Conflict {
         /// Namespace and name.
         addon: String,
@@ -159,8 +161,11 @@ impl Reporter {
     ) -> Result<T, ReportError> {
         let addon = || self.to_string();
         match tokio::time::timeout(REQUEST_TIMEOUT, request).await {
-            Ok(response) => response
-                .map_err(|source| ReportError::Request { doing, addon: addon(), source: Box::new(source) }),
+            Ok(response) => response.map_err(|source| ReportError::Request {
+                doing,
+                addon: addon(),
+                source: Box::new(source),
+            }),
             Err(_) => Err(ReportError::TimedOut { doing, addon: addon() }),
         }
     }

@@ -61,7 +61,9 @@ impl Component {
 
     /// Whether a condition is about this component, in either spelling.
     pub fn has_condition_type(self, type_: &ConditionType) -> bool {
-        [Vocabulary::Seed, Vocabulary::Upstream].iter().any(|spelling| self.condition_type(*spelling) == *type_)
+        [Vocabulary::Seed, Vocabulary::Upstream]
+            .iter()
+            .any(|spelling| self.condition_type(*spelling) == *type_)
     }
 
     /// The name in messages and metrics.
@@ -138,7 +140,9 @@ impl ComponentReason {
 impl GuardedReason for ComponentReason {
     fn parse(reason: &Reason) -> Option<Self> {
         Self::ALL.into_iter().find(|known| {
-            [Vocabulary::Seed, Vocabulary::Upstream].iter().any(|spelling| known.spelled(*spelling) == *reason)
+            [Vocabulary::Seed, Vocabulary::Upstream]
+                .iter()
+                .any(|spelling| known.spelled(*spelling) == *reason)
         })
     }
 }
@@ -219,7 +223,8 @@ mod tests {
         for component in Component::ALL {
             for spelling in [Vocabulary::Seed, Vocabulary::Upstream] {
                 let type_ = component.condition_type(spelling);
-                let readers: Vec<_> = Component::ALL.into_iter().filter(|one| one.has_condition_type(&type_)).collect();
+                let readers: Vec<_> =
+                    Component::ALL.into_iter().filter(|one| one.has_condition_type(&type_)).collect();
                 assert_eq!(readers, [component]);
             }
         }

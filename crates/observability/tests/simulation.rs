@@ -128,7 +128,9 @@ impl World {
         let component =
             process.component.unwrap_or_else(|| *Component::ALL.choose(&mut self.random).unwrap());
         let reasons: &[ComponentReason] = match process.actor {
-            Actor::Operator => &[UpdateSuccesful, UpdateSuccesful, UpdateFailure, DisabledMetrics, NotSupported],
+            Actor::Operator => {
+                &[UpdateSuccesful, UpdateSuccesful, UpdateFailure, DisabledMetrics, NotSupported]
+            }
             Actor::Collector => &[ForwardSuccessful, ForwardSuccessful, ForwardFailure],
         };
         let reason = *reasons.choose(&mut self.random).unwrap();
@@ -230,9 +232,13 @@ impl World {
             let (from, to) = (current_reason(before, component), current_reason(after, component));
             let is_own = self.processes[number].component.is_none_or(|own| own == component);
             assert!(from == to || is_own, "a collector reports about itself");
-            let is_locked = [UpdateFailure, DisabledMetrics, NotSupported].map(CurrentReason::Known).contains(&from);
+            let is_locked =
+                [UpdateFailure, DisabledMetrics, NotSupported].map(CurrentReason::Known).contains(&from);
             let by_collector = self.processes[number].actor == Actor::Collector;
-            assert!(from == to || !(is_locked && by_collector), "{from} ends only by the operator, not as {to}");
+            assert!(
+                from == to || !(is_locked && by_collector),
+                "{from} ends only by the operator, not as {to}"
+            );
         }
     }
 
@@ -292,7 +298,10 @@ fn states_change_only_for_a_cause_and_the_hub_ends_equal() {
                 world.step();
             }
             world.settle();
-            assert_eq!(world.hub.conditions, world.cluster.conditions, "the hub has the status of the cluster");
+            assert_eq!(
+                world.hub.conditions, world.cluster.conditions,
+                "the hub has the status of the cluster"
+            );
             let again = with_state(&world.cluster.conditions, Vocabulary::Seed, Timestamp::MAX);
             assert_eq!(again, world.cluster.conditions, "nothing is left to write");
         });

@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    /// Whether to load again now. Of several callers, only the first is told to.
+    /// Whether to load again now. It is true for only one of several concurrent callers.
     fn take_reload(&mut self, now: Instant) -> bool {
         if now.duration_since(self.checked) < CHECK_INTERVAL {
             return false;
@@ -104,7 +104,9 @@ where
                     *self.state.lock() = State::new(loaded);
                     tracing::info!("read the credentials again");
                 }
-                Err(error) => tracing::warn!("cannot read the credentials again; using the previous ones: {error}"),
+                Err(error) => {
+                    tracing::warn!("cannot read the credentials again; using the previous ones: {error}")
+                }
             }
         }
         self.state.lock().client.clone()
@@ -136,7 +138,10 @@ mod tests {
     use super::*;
 
     /// A client of a server that answers with the status in the file, which stands for a credential.
-    fn load(file: PathBuf, is_broken: Arc<AtomicBool>) -> impl Fn() -> std::future::Ready<Result<Loaded, String>> {
+    fn load(
+        file: PathBuf,
+        is_broken: Arc<AtomicBool>,
+    ) -> impl Fn() -> std::future::Ready<Result<Loaded, String>> {
         move || {
             if is_broken.load(Ordering::Relaxed) {
                 return std::future::ready(Err("half written".to_owned()));

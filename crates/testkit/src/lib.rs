@@ -4,7 +4,7 @@
 //! - [`real`]: etcd, kube-apiserver and kube-controller-manager from `KUBEBUILDER_ASSETS`.
 //!
 //! [`rights`] runs controllers with the deployed permissions. [`postgres`] starts PostgreSQL for tests of SQL
-//! stores.
+//! stores, [`prometheus`] starts Prometheus for tests of the metrics collector.
 //!
 //! A [`Cluster`] gives a `kube::Client`, raw requests, and watch streams with a deadline. This crate is for
 //! tests only: if something is missing or late, it panics with a message.
@@ -21,6 +21,7 @@ mod crash;
 pub mod embedded;
 mod hub_and_spoke;
 pub mod postgres;
+pub mod prometheus;
 pub mod real;
 mod request;
 pub mod rights;

@@ -125,7 +125,13 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn condition(type_: ConditionType, status: Status, reason: &str, message: &str, second: i64) -> Condition {
+    fn condition(
+        type_: ConditionType,
+        status: Status,
+        reason: &str,
+        message: &str,
+        second: i64,
+    ) -> Condition {
         Desired::new(type_, status, Reason::as_read(reason), message).since(at(second))
     }
 
@@ -211,13 +217,19 @@ mod tests {
         let mut set = components(Some("ForwardSuccessful"), None);
         set = with_state(&set, Vocabulary::Seed, at(10));
         let types = |set: &ConditionSet| -> Vec<String> {
-            set.iter().map(|one| format!("{}={}@{}", one.type_, one.status, one.last_transition_time.as_second())).collect()
+            set.iter()
+                .map(|one| format!("{}={}@{}", one.type_, one.status, one.last_transition_time.as_second()))
+                .collect()
         };
         assert_eq!(types(&set), ["MetricsCollectorStatus=True@1", "Available=True@10"]);
         assert_eq!(with_state(&set, Vocabulary::Seed, at(11)), set, "nothing changes twice");
         let platform = Component::Platform.condition_type(Vocabulary::Seed);
-        let failing =
-            Desired::new(platform, Status::True, Reason::constant("ForwardFailure"), "Failed to send metrics");
+        let failing = Desired::new(
+            platform,
+            Status::True,
+            Reason::constant("ForwardFailure"),
+            "Failed to send metrics",
+        );
         let _ = set.upsert(failing, TransitionKey::Reason, at(20));
         set = with_state(&set, Vocabulary::Seed, at(21));
         assert_eq!(types(&set), ["MetricsCollectorStatus=True@20", "Available=False@21", "Degraded=True@21"]);
@@ -230,7 +242,11 @@ mod tests {
 
     #[test]
     fn message_alone_keeps_the_transition_time() {
-        let set = with_state(&components(Some("UpdateSuccesful"), Some("UpdateSuccesful")), Vocabulary::Seed, at(10));
+        let set = with_state(
+            &components(Some("UpdateSuccesful"), Some("UpdateSuccesful")),
+            Vocabulary::Seed,
+            at(10),
+        );
         let mut changed = set.clone();
         let platform = Component::Platform.condition_type(Vocabulary::Seed);
         let forwarded = Desired::new(platform, Status::True, Reason::constant("ForwardSuccessful"), "");

@@ -1,7 +1,7 @@
 //! Which writer may replace which reason of a component, and how a report changes the conditions (table 5.2).
 //!
-//! A collector must not hide that its operator failed, was told to turn it off, or found nothing to collect from: these states
-//! end only by a report of the operator.
+//! A collector must not hide that the operator could not update it, has turned it off, or found nothing to collect from: these
+//! states end only by a report of the operator.
 
 use std::fmt;
 
@@ -105,7 +105,7 @@ pub struct Report {
     pub component: Component,
     /// Its state.
     pub reason: ComponentReason,
-    /// The state in words.
+    /// Why, for people.
     pub message: String,
 }
 
@@ -234,8 +234,10 @@ mod tests {
         let before =
             conditions(&[("MetricsCollector", "ForwardFailed", 1), ("Available", "ForwardSuccessful", 2)]);
         let decision = decide(&before, &report(ForwardFailure, "message"), Vocabulary::Seed, at(9));
-        let after =
-            conditions(&[("Available", "ForwardSuccessful", 2), ("MetricsCollectorStatus", "ForwardFailure", 1)]);
+        let after = conditions(&[
+            ("Available", "ForwardSuccessful", 2),
+            ("MetricsCollectorStatus", "ForwardFailure", 1),
+        ]);
         assert_eq!(decision, Decision::Write(after));
     }
 

@@ -27,7 +27,10 @@ pub(super) fn shown_conditions(
     shown: &ConditionSet,
     management: Management,
 ) -> Vec<Condition> {
-    let state = StandardType::ALL.iter().filter_map(|type_| addon.get(&type_.condition_type())).find(|one| one.is_true());
+    let state = StandardType::ALL
+        .iter()
+        .filter_map(|type_| addon.get(&type_.condition_type()))
+        .find(|one| one.is_true());
     let Some(state) = state else { return Vec::new() };
     let is_shown = |type_: &StandardType| match (management, type_) {
         (_, StandardType::Degraded) => true,
@@ -102,7 +105,7 @@ mod tests {
         &[("MetricsCollectorStatus", true, "UpdateSuccesful", 9)], &[], Management::Standalone, &[]
     )]
     #[case::invalid_reason_is_replaced(
-        &[("Degraded", true, "two words", 9)], &[], Management::ByClusterManagementAddOn, &["Degraded=True Unknown @9"]
+        &[("Degraded", true, "not valid", 9)], &[], Management::ByClusterManagementAddOn, &["Degraded=True Unknown @9"]
     )]
     fn conditions_of_the_managed_add_on(
         #[case] addon: &[(&str, bool, &str, i64)],

@@ -106,7 +106,8 @@ fn namespace_of(object: &DynamicObject) -> ClusterNamespace {
 fn owned_types(object: &DynamicObject) -> HashSet<String> {
     let entries = object.metadata.managed_fields.iter().flatten();
     let own = entries.filter(|entry| entry.manager.as_deref() == Some(NAME));
-    let fields = own.filter_map(|entry| entry.fields_v1.as_ref()?.0.pointer("/f:status/f:conditions")?.as_object());
+    let fields =
+        own.filter_map(|entry| entry.fields_v1.as_ref()?.0.pointer("/f:status/f:conditions")?.as_object());
     let type_of = |key: &String| -> Option<String> {
         let key: Value = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
         Some(key.get("type")?.as_str()?.to_owned())
@@ -134,8 +135,10 @@ mod tests {
     fn object(fields: Value, conditions: Value) -> DynamicObject {
         let managed = json!([{"manager": NAME, "operation": "Apply", "subresource": "status",
             "fieldsV1": {"f:status": {"f:conditions": fields}}}]);
-        serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "spoke-1", "managedFields": managed},
-            "status": {"conditions": conditions}}))
+        serde_json::from_value(
+            json!({"metadata": {"name": "a", "namespace": "spoke-1", "managedFields": managed},
+            "status": {"conditions": conditions}}),
+        )
         .unwrap()
     }
 
@@ -157,8 +160,15 @@ mod tests {
         index.apply_addon(&addon(json!([condition("Degraded", "True")])));
         assert_eq!(correction(&index), None, "there is nothing to show it in");
         index.apply_shown(&object(json!({}), json!([])));
-        assert_eq!(correction(&index), Some(vec!["Available".into(), "Progressing".into(), "Degraded".into()]));
-        let all = json!([condition("Available", "False"), condition("Progressing", "False"), condition("Degraded", "True")]);
+        assert_eq!(
+            correction(&index),
+            Some(vec!["Available".into(), "Progressing".into(), "Degraded".into()])
+        );
+        let all = json!([
+            condition("Available", "False"),
+            condition("Progressing", "False"),
+            condition("Degraded", "True")
+        ]);
         let owned = json!({"k:{\"type\":\"Available\"}": {}, "k:{\"type\":\"Progressing\"}": {}, "k:{\"type\":\"Degraded\"}": {}});
         index.apply_shown(&object(owned, all));
         assert_eq!(correction(&index), None);

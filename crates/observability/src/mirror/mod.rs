@@ -44,11 +44,10 @@ pub fn run(context: Context) -> impl Future<Output = ()> + Send {
         .config(named(MANAGED_ADDON_NAME))
         .on_apply(|index: &mut Index, shown| index.apply_shown(&shown))
         .on_delete(|index, deleted| index.delete_shown(&deleted.name.namespace));
-    let managers =
-        Watch::new(&context.client, Api::<PartialObjectMeta<ClusterManagementAddOn>>::all)
-            .config(named(MANAGED_ADDON_NAME))
-            .on_apply(|index: &mut Index, _| index.set_managed(true))
-            .on_delete(|index, _| index.set_managed(false));
+    let managers = Watch::new(&context.client, Api::<PartialObjectMeta<ClusterManagementAddOn>>::all)
+        .config(named(MANAGED_ADDON_NAME))
+        .on_apply(|index: &mut Index, _| index.set_managed(true))
+        .on_delete(|index, _| index.set_managed(false));
     let watches = Watches::new(NAME, &context, index.clone()).with(addons).with(shown).with(managers);
     run_indexed(Mirror { client: context.client.clone(), index }, watches, context)
 }
@@ -59,7 +58,9 @@ enum MirrorError {
     #[error("cannot write the conditions of ManagedClusterAddOn {0}/{MANAGED_ADDON_NAME}: {1}")]
     Write(ClusterNamespace, Box<kube::Error>),
     /// It would be written again and again.
-    #[error("ManagedClusterAddOn {0}/{MANAGED_ADDON_NAME} did not keep the written conditions; another writer may own them")]
+    #[error(
+        "ManagedClusterAddOn {0}/{MANAGED_ADDON_NAME} did not keep the written conditions; another writer may own them"
+    )]
     NotKept(ClusterNamespace),
 }
 

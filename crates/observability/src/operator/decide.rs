@@ -73,7 +73,9 @@ pub(super) fn report_after_apply(
     };
     match (applied, current) {
         (Applied::Changed, _) => Some(UpdateSuccesful),
-        (Applied::Unchanged, CurrentReason::Known(ForwardFailure | ForwardSuccessful | UpdateSuccesful)) => None,
+        (Applied::Unchanged, CurrentReason::Known(ForwardFailure | ForwardSuccessful | UpdateSuccesful)) => {
+            None
+        }
         (Applied::Unchanged, CurrentReason::Known(UpdateFailure | DisabledMetrics | NotSupported))
         | (Applied::Unchanged, CurrentReason::Absent | CurrentReason::Unrecognized) => Some(UpdateSuccesful),
     }
@@ -107,7 +109,9 @@ mod tests {
 
     #[test]
     fn update_is_reported_for_a_change_or_to_end_a_state_of_the_operator() {
-        use ComponentReason::{DisabledMetrics, ForwardFailure, ForwardSuccessful, UpdateFailure, UpdateSuccesful};
+        use ComponentReason::{
+            DisabledMetrics, ForwardFailure, ForwardSuccessful, UpdateFailure, UpdateSuccesful,
+        };
         let rows = [
             (CurrentReason::Absent, true),
             (CurrentReason::Unrecognized, true),

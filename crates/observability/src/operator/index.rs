@@ -149,7 +149,9 @@ impl Index {
 }
 
 /// The part of an add-on that the operator acts on: the rest of its metadata changes with every status.
-fn relevant(addon: Option<&DynamicObject>) -> Option<(Option<&Value>, Option<&Time>, Option<&Vec<String>>, Option<&String>)> {
+fn relevant(
+    addon: Option<&DynamicObject>,
+) -> Option<(Option<&Value>, Option<&Time>, Option<&Vec<String>>, Option<&String>)> {
     let addon = addon?;
     let ObjectMeta { deletion_timestamp, finalizers, uid, .. } = &addon.metadata;
     Some((addon.data.get("spec"), deletion_timestamp.as_ref(), finalizers.as_ref(), uid.as_ref()))

@@ -86,12 +86,11 @@ pub fn run(settings: Settings, context: Context) -> impl Future<Output = ()> + S
         .on_apply(|index: &mut Index, addon| index.set_on_hub(Some(addon)))
         .on_delete(|index, _| index.set_on_hub(None));
     let (namespace, service) = settings.platform_service.clone();
-    let platform = Watch::new(client, move |client| {
-        Api::<PartialObjectMeta<Service>>::namespaced(client, &namespace)
-    })
-    .config(named(&service))
-    .on_apply(|index: &mut Index, _| index.set_platform(true))
-    .on_delete(|index, _| index.set_platform(false));
+    let platform =
+        Watch::new(client, move |client| Api::<PartialObjectMeta<Service>>::namespaced(client, &namespace))
+            .config(named(&service))
+            .on_apply(|index: &mut Index, _| index.set_platform(true))
+            .on_delete(|index, _| index.set_platform(false));
     let (namespace, set) = settings.user_workload_stateful_set.clone();
     let user_workloads = Watch::new(client, move |client| {
         Api::<PartialObjectMeta<StatefulSet>>::namespaced(client, &namespace)

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bellwether_api::observability::{ObservabilityAddon, ObservabilityAddonSpec};
 use bellwether_runtime::{BackoffPolicy, Context, DirtyKeys, IndexedReconciler, Next, ReconcileError};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
 use kube::{Client, Resource as _, ResourceExt as _};
 use parking_lot::Mutex;
 use serde::Deserialize as _;
@@ -50,7 +52,9 @@ impl ReconcileError for OperatorError {
 
 fn describe(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => format!("the API answers with {}: {}", status.code, status.message.trim()),
+        kube::Error::Api(status) => {
+            format!("the API answers with {}: {}", status.code, status.message.trim())
+        }
         other => other.to_string(),
     }
 }
@@ -133,7 +137,8 @@ impl Operator {
         match &inputs.local {
             Some(local) if local.metadata.deletion_timestamp.is_none() => {
                 let deleted = self.local.delete(ADDON_NAME, &DeleteParams::foreground()).await;
-                ignore_missing(deleted.map(drop)).map_err(failed("delete the ObservabilityAddon of the cluster"))
+                ignore_missing(deleted.map(drop))
+                    .map_err(failed("delete the ObservabilityAddon of the cluster"))
             }
             Some(_) => Ok(()),
             None => self.set_finalizer(on_hub, false).await,
@@ -166,11 +171,13 @@ impl Operator {
         let done = match action {
             Action::Run => self.apply(component, addon, inputs, Scale::Running).await,
             Action::Stop => self.apply(component, addon, inputs, Scale::Stopped).await,
-            Action::Remove | Action::NotSupported => self.delete(component).await.map(|()| Applied::Unchanged),
+            Action::Remove | Action::NotSupported => {
+                self.delete(component).await.map(|()| Applied::Unchanged)
+            }
         };
         let (reason, message) = match (action, &done) {
             (_, Err(error)) => {
-                (ComponentReason::UpdateFailure, format!("Failed to update {}: {error}", in_words(component)))
+                (ComponentReason::UpdateFailure, format!("Failed to update {}: {error}", noun(component)))
             }
             (Action::Run, Ok(applied)) => {
                 let current = current_reason(&conditions_of(addon), component);
@@ -206,7 +213,9 @@ impl Operator {
                 return Err(OperatorError::Input(format!("Secret {namespace}/{HUB_INFO_SECRET} {cause}")));
             }
             None => {
-                let missing = format!("Secret {namespace}/{HUB_INFO_SECRET} with the address of the receiver does not exist");
+                let missing = format!(
+                    "Secret {namespace}/{HUB_INFO_SECRET} with the address of the receiver does not exist"
+                );
                 return Err(OperatorError::Input(missing));
             }
         };
@@ -224,8 +233,14 @@ impl Operator {
             },
             receiver: &info.observatorium_api_endpoint,
             cluster: &self.settings.hub_namespace,
-            interval_seconds: spec.interval.filter(|one| INTERVAL_SECONDS.contains(one)).unwrap_or(DEFAULT_INTERVAL_SECONDS),
-            size_limit_bytes: spec.scrape_size_limit_bytes.filter(|limit| *limit > 0).unwrap_or(DEFAULT_SIZE_LIMIT_BYTES),
+            interval_seconds: spec
+                .interval
+                .filter(|one| INTERVAL_SECONDS.contains(one))
+                .unwrap_or(DEFAULT_INTERVAL_SECONDS),
+            size_limit_bytes: spec
+                .scrape_size_limit_bytes
+                .filter(|limit| *limit > 0)
+                .unwrap_or(DEFAULT_SIZE_LIMIT_BYTES),
             workers: spec.workers.unwrap_or(1).max(1),
             resources: resources.as_ref(),
             vocabulary: match self.settings.vocabulary {
@@ -282,7 +297,8 @@ impl IndexedReconciler for Operator {
     type Error = OperatorError;
     const NAME: &'static str = NAME;
     const CONCURRENCY: usize = 1;
-    const RETRY: BackoffPolicy = BackoffPolicy { initial: Duration::from_secs(1), max: Duration::from_secs(60) };
+    const RETRY: BackoffPolicy =
+        BackoffPolicy { initial: Duration::from_secs(1), max: Duration::from_secs(60) };
 
     fn take_dirty(&self) -> DirtyKeys<Collectors> {
         self.index.lock().dirty.take()
@@ -296,8 +312,9 @@ impl IndexedReconciler for Operator {
         let inputs = self.index.lock().inputs();
         let Some(addon) = self.follow_hub(&inputs).await? else { return Ok(Next::OnChange) };
         let is_disabled = addon.data.pointer("/spec/enableMetrics") == Some(&Value::Bool(false));
-        let has_user_series =
-            inputs.allowlist(Component::UserWorkload, &self.settings.namespace).is_ok_and(|list| !list.is_empty());
+        let has_user_series = inputs
+            .allowlist(Component::UserWorkload, &self.settings.namespace)
+            .is_ok_and(|list| !list.is_empty());
         let observed = Observed {
             metrics: if is_disabled { Toggle::Off } else { Toggle::On },
             platform: inputs.platform,
@@ -322,7 +339,7 @@ fn ignore_missing(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
     }
 }
 
-fn in_words(component: Component) -> &'static str {
+fn noun(component: Component) -> &'static str {
     match component {
         Component::Platform => "metrics collector",
         Component::UserWorkload => "UWL Metrics collector",

@@ -86,7 +86,12 @@ pub(super) fn desired_conditions(
 
 /// The list of conditions as it is stored; empty if there is none.
 pub(super) fn conditions_json(addon: &DynamicObject) -> Value {
-    addon.data.pointer("/status/conditions").filter(|list| list.is_array()).cloned().unwrap_or_else(|| Value::Array(Vec::new()))
+    addon
+        .data
+        .pointer("/status/conditions")
+        .filter(|list| list.is_array())
+        .cloned()
+        .unwrap_or_else(|| Value::Array(Vec::new()))
 }
 
 #[cfg(test)]
@@ -97,7 +102,8 @@ mod tests {
     use super::*;
 
     fn addon(conditions: Value) -> DynamicObject {
-        let object = json!({"metadata": {"name": "observability-addon"}, "status": {"conditions": conditions}});
+        let object =
+            json!({"metadata": {"name": "observability-addon"}, "status": {"conditions": conditions}});
         serde_json::from_value(object).unwrap()
     }
 

@@ -23,11 +23,15 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 /// Why a side could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StatusError {
-    #[error("ObservabilityAddon {0}/{ADDON_NAME} does not exist on the hub; create it there, and the status follows")]
+    #[error(
+        "ObservabilityAddon {0}/{ADDON_NAME} does not exist on the hub; create it there, and the status follows"
+    )]
     NotOnHub(String),
     #[error("cannot {doing} the ObservabilityAddon of the {side}: {}", describe(.source))]
     Request { doing: &'static str, side: Side, source: Box<kube::Error> },
-    #[error("cannot write the status of the ObservabilityAddon of the {0}: {WRITE_ATTEMPTS} attempts in a row conflicted with other writers")]
+    #[error(
+        "cannot write the status of the ObservabilityAddon of the {0}: {WRITE_ATTEMPTS} attempts in a row conflicted with other writers"
+    )]
     Conflict(Side),
 }
 
@@ -49,7 +53,9 @@ impl ReconcileError for StatusError {
 
 fn describe(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => format!("the API answers with {}: {}", status.code, status.message.trim()),
+        kube::Error::Api(status) => {
+            format!("the API answers with {}: {}", status.code, status.message.trim())
+        }
         other => other.to_string(),
     }
 }
@@ -115,7 +121,9 @@ impl StatusController {
         let desired = conditions_json(addon);
         for _ in 0..WRITE_ATTEMPTS {
             let read = self.hub.get_opt(ADDON_NAME).await.map_err(request_error("read", Side::Hub))?;
-            let Some(mut on_hub) = read else { return Err(StatusError::NotOnHub(self.hub_namespace.clone())) };
+            let Some(mut on_hub) = read else {
+                return Err(StatusError::NotOnHub(self.hub_namespace.clone()));
+            };
             if conditions_json(&on_hub) != desired || on_hub.data.get("status").is_none() {
                 set_conditions(&mut on_hub, desired.clone());
                 match self.hub.replace_status(ADDON_NAME, &PostParams::default(), &on_hub).await {
@@ -170,7 +178,9 @@ impl IndexedReconciler for StatusController {
         match side {
             Side::Cluster => self.write_cluster(addon).await,
             // The status of the cluster is written first, and its event brings this key back.
-            Side::Hub if desired_conditions(&addon, self.vocabulary, &*self.clock).is_some() => Ok(Next::OnChange),
+            Side::Hub if desired_conditions(&addon, self.vocabulary, &*self.clock).is_some() => {
+                Ok(Next::OnChange)
+            }
             Side::Hub => match self.write_hub(&addon).await {
                 Ok(next) => Ok(next),
                 Err(error) => self.hub_failed(error),

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bellwether_api::Place;
 use bellwether_observability::decide::transition::Actor;
+use bellwether_observability::operator::{self, Source};
 use bellwether_observability::reporter::{ReportError, Reported, Reporter};
 use bellwether_observability::vocabulary::{Component, ComponentReason, Vocabulary};
-use bellwether_observability::operator::{self, Source};
 use bellwether_observability::{mirror, status};
 use bellwether_runtime::{Context, Metrics};
 use bellwether_testkit::{Cluster, HubAndSpoke, SteadyClock, Tap, eventually};

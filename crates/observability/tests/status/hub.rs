@@ -175,7 +175,9 @@ pub(crate) async fn conflict_on_the_hub_is_decided_again(fixture: &Fixture<'_>) 
     taps.hub.before(Method::PUT, "/status", move || async move {
         let request = Request::patch(path)
             .header("content-type", "application/merge-patch+json")
-            .body(Body::from(json!({"metadata": {"labels": {"changed": "meanwhile"}}}).to_string().into_bytes()))
+            .body(Body::from(
+                json!({"metadata": {"labels": {"changed": "meanwhile"}}}).to_string().into_bytes(),
+            ))
             .unwrap();
         hub.send(request).await.unwrap();
     });

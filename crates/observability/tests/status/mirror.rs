@@ -46,8 +46,11 @@ pub(crate) async fn columns_show_one_true_and_explicit_false(fixture: &Fixture<'
     ];
     fixture.wait_for_columns(&wanted).await;
     fixture.collector_reports(Platform, ForwardFailure).await;
-    let wanted =
-        ["Available=False/ForwardFailure", "Degraded=True/ForwardFailure", "Progressing=False/ForwardFailure"];
+    let wanted = [
+        "Available=False/ForwardFailure",
+        "Degraded=True/ForwardFailure",
+        "Progressing=False/ForwardFailure",
+    ];
     let addon = fixture.wait_for_columns(&wanted).await;
     assert_eq!(addon["status"]["conditions"][0]["message"], "MetricsCollector: ForwardFailure");
     fixture.hub.delete(fixture.hub_path()).await.expect(200);
@@ -60,8 +63,11 @@ pub(crate) async fn only_degraded_is_written_for_a_managed_add_on(fixture: &Fixt
     fixture.start_status_controller();
     fixture.start_mirror();
     fixture.collector_reports(Platform, ForwardFailure).await;
-    let all =
-        ["Available=False/ForwardFailure", "Degraded=True/ForwardFailure", "Progressing=False/ForwardFailure"];
+    let all = [
+        "Available=False/ForwardFailure",
+        "Degraded=True/ForwardFailure",
+        "Progressing=False/ForwardFailure",
+    ];
     fixture.wait_for_columns(&all).await;
     let manager = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ClusterManagementAddOn",
         "metadata": {"name": "observability-controller"}});

@@ -106,7 +106,10 @@ pub(crate) async fn collector_is_deployed_from_the_spec_of_the_hub(fixture: &Fix
     }
     assert_eq!(container["resources"]["limits"]["memory"], "1Gi");
     assert_eq!(deployment["metadata"]["ownerReferences"][0]["kind"], "ObservabilityAddon");
-    assert_eq!(fixture.wait_for_component("MetricsCollectorStatus", "UpdateSuccesful").await, "Metrics collector updated");
+    assert_eq!(
+        fixture.wait_for_component("MetricsCollectorStatus", "UpdateSuccesful").await,
+        "Metrics collector updated"
+    );
     let message = fixture.wait_for_component("UwlMetricsCollectorStatus", "DisabledMetrics").await;
     assert_eq!(message, "UWL Metrics collector disabled");
     let finalizers = fixture.hub.get(fixture.hub_path()).await.json()["metadata"]["finalizers"].clone();

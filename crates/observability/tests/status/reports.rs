@@ -33,8 +33,13 @@ pub(crate) async fn every_transition_of_the_table(fixture: &Fixture<'_>) {
                 .collect();
             fixture.write_conditions(fixture.spoke, &fixture.spoke_path(), json!(before)).await;
             let reported = fixture.try_report(writer_of(to), Platform, to).await.unwrap();
-            let is_refused = writer_of(to) == Actor::Collector && from.is_some_and(|from| LOCKED.contains(&from));
-            assert_eq!(matches!(reported, Reported::Refused(_)), is_refused, "{from:?} to {to}: {reported:?}");
+            let is_refused =
+                writer_of(to) == Actor::Collector && from.is_some_and(|from| LOCKED.contains(&from));
+            assert_eq!(
+                matches!(reported, Reported::Refused(_)),
+                is_refused,
+                "{from:?} to {to}: {reported:?}"
+            );
             let wanted = if is_refused { from.unwrap() } else { to };
             assert_eq!(
                 fixture.spoke_state().await,
