@@ -11,6 +11,7 @@ use crate::addons_managed::{Addon, AddonInstance, AddonOperator, rules};
 use crate::cluster::{
     ManagedCluster, ManagedClusterSet, ManagedClusterSetBinding, Placement, PlacementDecision,
 };
+use crate::observability::ObservabilityAddon;
 use crate::work::{AppliedManifestWork, ManifestWork};
 
 /// Which clusters need a CRD.
@@ -112,6 +113,7 @@ pub fn crds() -> Vec<Definition> {
         Definition::of::<ManagedClusterSetBinding>(Place::Hub).with_validation_rules(&binding_name_rule()),
         Definition::of::<Placement>(Place::Hub),
         Definition::of::<PlacementDecision>(Place::Hub),
+        Definition::of::<ObservabilityAddon>(Place::EveryCluster),
     ];
     all.sort_by(|one, other| one.name().cmp(other.name()));
     all

@@ -32,6 +32,7 @@ pub mod addon;
 pub mod addons_managed;
 pub mod cluster;
 mod definition;
+pub mod observability;
 mod schemas;
 pub mod work;
 

@@ -149,6 +149,26 @@ pub(crate) fn lease_duration(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "integer", "format": "int32", "minimum": 1, "default": 60})
 }
 
+/// `enableMetrics` of an ObservabilityAddon.
+pub(crate) fn enabled_by_default(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "boolean", "default": true})
+}
+
+/// `interval` of an ObservabilityAddon, in seconds.
+pub(crate) fn forward_interval(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "integer", "format": "int32", "minimum": 15, "maximum": 3600, "default": 300})
+}
+
+/// `scrapeSizeLimitBytes` of an ObservabilityAddon.
+pub(crate) fn scrape_size_limit(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "integer", "default": 1_073_741_824})
+}
+
+/// `workers` of an ObservabilityAddon.
+pub(crate) fn collector_workers(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "integer", "format": "int32", "minimum": 1, "default": 1})
+}
+
 /// Base64-encoded bytes.
 pub(crate) fn base64(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "byte"})

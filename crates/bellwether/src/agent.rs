@@ -9,7 +9,7 @@ use bellwether_api::addons_managed::AddonInstance;
 use clap::Args;
 
 use crate::cli::TargetArgs;
-use crate::controllers::{HeartbeatArgs, Selection};
+use crate::controllers::{HeartbeatArgs, ObservabilityArgs, Selection};
 use crate::role::Role;
 use crate::target::Target;
 
@@ -34,6 +34,8 @@ const DEFAULT_CLUSTER_NAME: &str = "local";
 ///   work-agent          applies the objects of ManifestWorks
 ///   cluster-lease       renews the Lease by which the hub knows that the cluster is reachable
 ///   heartbeat-mirror    copies the heartbeat status of add-ons to the hub
+///   endpoint-operator   runs the metrics collectors that the ObservabilityAddon of the hub describes
+///   observability-status   reports the state of metrics forwarding, and copies it to the hub
 ///
 ///   bellwether run agent --context spoke-1
 ///   bellwether run agent --hub-kubeconfig hub.kubeconfig --cluster-name spoke-1
@@ -69,6 +71,9 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     heartbeats: HeartbeatArgs,
 
+    #[command(flatten)]
+    observability: ObservabilityArgs,
+
     /// The address for plain HTTP: /healthz, /readyz and /metrics. Port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8001")]
     listen: SocketAddr,
@@ -102,7 +107,7 @@ async fn serve(arguments: &AgentArgs) -> anyhow::Result<()> {
         let context_of = |_| context.clone();
         arguments.controllers.start_everywhere(&arguments.heartbeats, context_of);
         if let Some(agent) = &agent {
-            arguments.controllers.start_for_the_hub(agent, context_of);
+            arguments.controllers.start_for_the_hub(agent, &arguments.observability, context_of);
         }
     })
     .await
@@ -110,6 +115,8 @@ async fn serve(arguments: &AgentArgs) -> anyhow::Result<()> {
 
 /// The agent of the cluster, connected to its hub.
 async fn connect_to_hub(kubeconfig: PathBuf, cluster: ClusterName) -> anyhow::Result<Agent> {
-    let hub = Target::find(&TargetArgs { kubeconfig: Some(kubeconfig), context: None }).await?;
-    Ok(Agent { hub_hash: HubHash::of(hub.address()), hub: hub.client, cluster, agent_id: AGENT_ID.into() })
+    let hub = Target::find(&TargetArgs { kubeconfig: Some(kubeconfig.clone()), context: None }).await?;
+    let hub_hash = HubHash::of(hub.address());
+    let hub = Target::reloading(kubeconfig).await?;
+    Ok(Agent { hub_hash, hub, cluster, agent_id: AGENT_ID.into() })
 }

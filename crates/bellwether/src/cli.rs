@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
-use crate::controllers::{HeartbeatArgs, Selection};
+use crate::controllers::{HeartbeatArgs, ObservabilityArgs, Selection};
 
 /// Show the state of a fleet of Kubernetes clusters, and roll out changes to it
 ///
@@ -57,6 +57,7 @@ pub(crate) enum Command {
     ///
     ///   bellwether run hub --context hub
     ///   bellwether run agent --hub-kubeconfig hub.kubeconfig --cluster-name spoke-1
+    ///   bellwether run collector --match '{__name__="up"}' --to-upload https://hub.example.com/api/v1/receive
     #[command(verbatim_doc_comment)]
     Run {
         #[command(subcommand)]
@@ -69,6 +70,8 @@ pub(crate) enum Role {
     Apiserver(ApiserverArgs),
     Hub(crate::hub::HubArgs),
     Agent(crate::agent::AgentArgs),
+    // Boxed: it has many more arguments than the others.
+    Collector(Box<crate::collector::CollectorArgs>),
     FleetApi(crate::fleet_api::FleetApiArgs),
 }
 
@@ -135,6 +138,9 @@ pub(crate) struct UpArgs {
 
     #[command(flatten)]
     pub(crate) heartbeats: HeartbeatArgs,
+
+    #[command(flatten)]
+    pub(crate) observability: ObservabilityArgs,
 
     #[command(flatten)]
     pub(crate) fleet: crate::fleet_api::CommonArgs,

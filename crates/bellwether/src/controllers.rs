@@ -9,6 +9,9 @@ use bellwether_heartbeat::checker;
 use bellwether_lifecycle::clusters::{self, ClusterSetBindings, ClusterSets, Clusters};
 use bellwether_lifecycle::placement::{self, Placements};
 use bellwether_lifecycle::{addon, install, run_addon_controllers};
+use bellwether_observability::operator::{self, Source};
+use bellwether_observability::vocabulary::{ADDON_NAMESPACE, Vocabulary};
+use bellwether_observability::{mirror as observability_mirror, status};
 use bellwether_runtime::{Context, Reconciler as _, run};
 use clap::Args;
 
@@ -20,19 +23,27 @@ pub(crate) enum Controller {
     Work,
     ClusterLease,
     HeartbeatMirror,
+    EndpointOperator,
+    ObservabilityStatus,
     Cluster,
     ClusterSet,
     ClusterSetBinding,
     Placement,
     AddonInstall,
     AddonLifecycle,
+    ObservabilityMirror,
 }
 
 /// The controllers of every cluster, including the hub of `up`.
 pub(crate) const EVERYWHERE: &[Controller] = &[Controller::Addon, Controller::HeartbeatChecker];
 /// The controllers that a spoke runs for its hub.
-pub(crate) const FOR_THE_HUB: &[Controller] =
-    &[Controller::Work, Controller::ClusterLease, Controller::HeartbeatMirror];
+pub(crate) const FOR_THE_HUB: &[Controller] = &[
+    Controller::Work,
+    Controller::ClusterLease,
+    Controller::HeartbeatMirror,
+    Controller::EndpointOperator,
+    Controller::ObservabilityStatus,
+];
 /// The controllers of a hub.
 pub(crate) const ON_THE_HUB: &[Controller] = &[
     Controller::Cluster,
@@ -41,6 +52,7 @@ pub(crate) const ON_THE_HUB: &[Controller] = &[
     Controller::Placement,
     Controller::AddonInstall,
     Controller::AddonLifecycle,
+    Controller::ObservabilityMirror,
 ];
 
 impl Controller {
@@ -52,12 +64,15 @@ impl Controller {
             Self::Work => work::NAME,
             Self::ClusterLease => lease::NAME,
             Self::HeartbeatMirror => mirror::NAME,
+            Self::EndpointOperator => operator::NAME,
+            Self::ObservabilityStatus => status::NAME,
             Self::Cluster => clusters::CLUSTERS,
             Self::ClusterSet => clusters::CLUSTER_SETS,
             Self::ClusterSetBinding => clusters::CLUSTER_SET_BINDINGS,
             Self::Placement => placement::NAME,
             Self::AddonInstall => install::NAME,
             Self::AddonLifecycle => addon::NAME,
+            Self::ObservabilityMirror => observability_mirror::NAME,
         }
     }
 }
@@ -133,7 +148,12 @@ impl Selection {
     }
 
     /// Starts the selected controllers of [`FOR_THE_HUB`] on a cluster.
-    pub(crate) fn start_for_the_hub(&self, agent: &Agent, context_of: impl Fn(Controller) -> Context) {
+    pub(crate) fn start_for_the_hub(
+        &self,
+        agent: &Agent,
+        observability: &ObservabilityArgs,
+        context_of: impl Fn(Controller) -> Context,
+    ) {
         for controller in &self.0 {
             let context = || context_of(*controller);
             let agent = || agent.clone();
@@ -141,6 +161,12 @@ impl Selection {
                 Controller::Work => spawn(context(), |context| work::run(agent(), context)),
                 Controller::ClusterLease => spawn(context(), |context| lease::run(agent(), context)),
                 Controller::HeartbeatMirror => spawn(context(), |context| mirror::run(agent(), context)),
+                Controller::EndpointOperator => {
+                    spawn(context(), |context| operator::run(observability.operator(&agent()), context));
+                }
+                Controller::ObservabilityStatus => {
+                    spawn(context(), |context| status::run(observability.status(&agent()), context));
+                }
                 _ => {}
             }
         }
@@ -169,6 +195,7 @@ impl Selection {
                 Controller::Placement => spawn(context(), |context| run(Placements::new(&context), context)),
                 Controller::AddonInstall if !shares_cache => spawn(context(), install::run),
                 Controller::AddonLifecycle if !shares_cache => spawn(context(), addon::run),
+                Controller::ObservabilityMirror => spawn(context(), observability_mirror::run),
                 _ => {}
             }
         }
@@ -220,31 +247,126 @@ impl HeartbeatArgs {
     }
 }
 
+/// The settings of the endpoint operator and the observability status controller.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ObservabilityArgs {
+    /// The namespace of the ObservabilityAddon and the metrics collectors on a cluster.
+    #[arg(long, value_name = "NAME", default_value = ADDON_NAMESPACE)]
+    observability_namespace: String,
+
+    /// The spelling of the reasons and condition types that are written to ObservabilityAddons: seed (UpdateSuccesful,
+    /// MetricsCollectorStatus) or upstream (UpdateSuccessful, MetricsCollector). Both are read.
+    #[arg(long, value_name = "NAMES", default_value = "seed", value_parser = parse_vocabulary)]
+    observability_vocabulary: Vocabulary,
+
+    /// The image of the metrics collectors.
+    #[arg(long, value_name = "IMAGE", default_value = "bellwether:latest")]
+    collector_image: String,
+
+    /// The address of the Prometheus from which the platform's metrics are collected.
+    #[arg(long, value_name = "URL", default_value = "https://prometheus-k8s.openshift-monitoring.svc:9091")]
+    prometheus: String,
+
+    /// The address of the Prometheus from which the metrics of user workloads are collected.
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "https://prometheus-user-workload.openshift-user-workload-monitoring.svc:9092"
+    )]
+    user_workload_prometheus: String,
+}
+
+fn parse_vocabulary(text: &str) -> Result<Vocabulary, String> {
+    text.parse()
+}
+
+impl ObservabilityArgs {
+    fn status(&self, agent: &Agent) -> status::Settings {
+        status::Settings {
+            namespace: self.observability_namespace.clone(),
+            hub: agent.hub.clone(),
+            hub_namespace: agent.cluster.to_string(),
+            vocabulary: self.observability_vocabulary,
+            resync_interval: status::RESYNC_INTERVAL,
+        }
+    }
+
+    fn operator(&self, agent: &Agent) -> operator::Settings {
+        let found = |(namespace, name): (&str, &str)| (namespace.to_owned(), name.to_owned());
+        operator::Settings {
+            namespace: self.observability_namespace.clone(),
+            hub: agent.hub.clone(),
+            hub_namespace: agent.cluster.to_string(),
+            image: self.collector_image.clone(),
+            platform: source(&self.prometheus),
+            platform_service: found(operator::PLATFORM_SERVICE),
+            user_workloads: source(&self.user_workload_prometheus),
+            user_workload_stateful_set: found(operator::USER_WORKLOAD_STATEFUL_SET),
+            vocabulary: self.observability_vocabulary,
+        }
+    }
+}
+
+/// A Prometheus of OpenShift: it has a certificate of the cluster's service CA, and accepts ServiceAccount tokens.
+fn source(url: &str) -> Source {
+    const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+    let is_tls = url.starts_with("https:");
+    let file = |name: &str| is_tls.then(|| format!("{SERVICE_ACCOUNT}/{name}"));
+    Source { url: url.to_owned(), ca_file: file("service-ca.crt"), token_file: file("token") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn selection_is_all_but_some_or_only_some() {
-        use Controller::{Addon, ClusterLease, HeartbeatChecker, HeartbeatMirror, Work};
-        let rows: [(&str, &[Controller]); 6] = [
-            ("", &[Addon, HeartbeatChecker, Work, ClusterLease, HeartbeatMirror]),
-            ("-addon-controller", &[HeartbeatChecker, Work, ClusterLease, HeartbeatMirror]),
-            ("+addon-controller,-heartbeat-checker,-heartbeat-mirror", &[Addon, Work, ClusterLease]),
+        use Controller::{
+            Addon, ClusterLease, EndpointOperator, HeartbeatChecker, HeartbeatMirror, ObservabilityStatus,
+            Work,
+        };
+        let without_observability = "-endpoint-operator,-observability-status";
+        let rows: [(&str, &[Controller]); 7] = [
+            (
+                "",
+                &[
+                    Addon,
+                    HeartbeatChecker,
+                    Work,
+                    ClusterLease,
+                    HeartbeatMirror,
+                    EndpointOperator,
+                    ObservabilityStatus,
+                ],
+            ),
+            (without_observability, &[Addon, HeartbeatChecker, Work, ClusterLease, HeartbeatMirror]),
+            (
+                &format!("-addon-controller,{without_observability}"),
+                &[HeartbeatChecker, Work, ClusterLease, HeartbeatMirror],
+            ),
+            (
+                &format!("+addon-controller,-heartbeat-checker,-heartbeat-mirror,{without_observability}"),
+                &[Addon, Work, ClusterLease],
+            ),
             ("heartbeat-checker", &[HeartbeatChecker]),
             ("heartbeat-checker, addon-controller", &[Addon, HeartbeatChecker]),
-            ("-addon-controller,-heartbeat-checker,-work-agent,-cluster-lease,-heartbeat-mirror", &[]),
+            (
+                &format!(
+                    "-addon-controller,-heartbeat-checker,-work-agent,-cluster-lease,-heartbeat-mirror,{without_observability}"
+                ),
+                &[],
+            ),
         ];
         for (text, wanted) in rows {
             assert_eq!(Selection::of_agent(text), Ok(Selection(wanted.iter().copied().collect())), "{text}");
         }
         let unknown = Selection::of_agent("-placement-controller");
-        let names = "addon-controller, heartbeat-checker, work-agent, cluster-lease, heartbeat-mirror";
+        let names = "addon-controller, heartbeat-checker, work-agent, cluster-lease, heartbeat-mirror, endpoint-operator, observability-status";
         assert_eq!(
             unknown,
             Err(format!("there is no controller \"placement-controller\"; this command runs: {names}"))
         );
         let all = Selection::of_all("").map(|selection| selection.0.len());
-        assert_eq!((all, Selection::of_hub("").map(|selection| selection.0.len())), (Ok(11), Ok(6)));
+        assert_eq!((all, Selection::of_hub("").map(|selection| selection.0.len())), (Ok(14), Ok(7)));
     }
 }

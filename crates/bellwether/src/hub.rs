@@ -24,6 +24,7 @@ use crate::target::Target;
 ///   placement-controller             selects clusters for Placements
 ///   addon-install-controller         creates and deletes the ManagedClusterAddOns of the selected clusters
 ///   addon-lifecycle-controller       installs, upgrades and rolls back add-ons on each cluster
+///   observability-mirror             shows the state of metrics forwarding in ManagedClusterAddOns
 ///
 ///   bellwether run hub --context hub
 ///   bellwether run hub --controllers=-placement-controller     if another controller decides placements

@@ -3,6 +3,7 @@
 mod addon;
 mod agent;
 mod cli;
+mod collector;
 mod controllers;
 mod crds;
 mod endpoints;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
         cli::Command::Run { role: cli::Role::Hub(arguments) } => hub::run(&arguments),
         cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),
+        cli::Command::Run { role: cli::Role::Collector(arguments) } => collector::run(&arguments),
         cli::Command::Run { role: cli::Role::FleetApi(arguments) } => fleet_api::run(&arguments),
     };
     match outcome {

@@ -1,5 +1,5 @@
-//! The common part of `run hub` and `run agent`: binding the HTTP address, checking the CRDs, leader election, and a clean
-//! stop. Which controllers run is left to the roles.
+//! The common part of `run hub`, `run agent` and `run collector`: binding the HTTP address, checking the CRDs, leader election,
+//! and a clean stop. What runs is left to the roles.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,6 +33,14 @@ pub(crate) struct Role<'a> {
     pub(crate) cluster: &'a str,
 }
 
+/// What a role reports about itself, and how it stops.
+#[derive(Default)]
+pub(crate) struct Process {
+    pub(crate) health: Health,
+    pub(crate) metrics: Metrics,
+    pub(crate) shutdown: Shutdown,
+}
+
 impl Role<'_> {
     /// Runs the controllers that `start` starts until a signal arrives. The cluster must serve `K`: if it does not, the CRDs are
     /// not installed.
@@ -41,24 +49,53 @@ impl Role<'_> {
         K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
     {
         let mut stop = StopSignals::listen()?;
-        let listener = TcpListener::bind(self.listen).await.with_context(|| {
-            format!("cannot listen on {}; choose another address with --listen", self.listen)
-        })?;
+        let listener = self.bind().await?;
         tokio::select! {
             checked = check_crds::<K>(&target) => checked?,
             () = stop.next() => return Ok(()),
         }
         let context = self.context(&target);
         start(&context);
+        let process =
+            Process { health: context.health, metrics: context.metrics, shutdown: context.shutdown };
+        self.serve_until_stopped(listener, stop, process, &target).await
+    }
+
+    /// Runs what `start` starts until a signal arrives. It needs no cluster; `subject` names what it works on.
+    pub(crate) async fn serve_process(
+        &self,
+        subject: &str,
+        start: impl FnOnce(&Process) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let stop = StopSignals::listen()?;
+        let listener = self.bind().await?;
+        let process = Process::default();
+        start(&process)?;
+        self.serve_until_stopped(listener, stop, process, &subject).await
+    }
+
+    async fn bind(&self) -> anyhow::Result<TcpListener> {
+        TcpListener::bind(self.listen).await.with_context(|| {
+            format!("cannot listen on {}; choose another address with --listen", self.listen)
+        })
+    }
+
+    async fn serve_until_stopped(
+        &self,
+        listener: TcpListener,
+        mut stop: StopSignals,
+        process: Process,
+        subject: &dyn std::fmt::Display,
+    ) -> anyhow::Result<()> {
         let address = listener.local_addr()?;
-        println!("The {} of {target} is up; http://{address} has /readyz and /metrics.", self.name);
-        let routes = http::routes(context.health.clone(), context.metrics.clone());
+        println!("The {} of {subject} is up; http://{address} has /readyz and /metrics.", self.name);
+        let routes = http::routes(process.health, process.metrics);
         tokio::spawn(async move { axum::serve(listener, routes).await });
 
         stop.next().await;
         eprintln!("Stopping; press Ctrl-C again to stop at once.");
         tokio::select! {
-            _ = tokio::time::timeout(STOP_TIMEOUT, context.shutdown.finish()) => {}
+            _ = tokio::time::timeout(STOP_TIMEOUT, process.shutdown.finish()) => {}
             () = stop.next() => {}
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use bellwether_runtime::{Loaded, reloading};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher;
 
@@ -69,6 +70,20 @@ impl Target {
         let address = config.cluster_url.to_string();
         let client = kube::Client::try_from(config).with_context(|| format!("cannot use {source}"))?;
         Ok(Self { client, address, source: source.to_string() })
+    }
+
+    /// A client by a kubeconfig that reads it again when it, or a file that it names, changes, or when the API server rejects its
+    /// credentials.
+    pub(crate) async fn reloading(kubeconfig: PathBuf) -> anyhow::Result<kube::Client> {
+        reloading(move || {
+            let path = kubeconfig.clone();
+            async move {
+                let arguments = TargetArgs { kubeconfig: Some(path.clone()), context: None };
+                let client = Self::find(&arguments).await?.client;
+                Ok::<_, anyhow::Error>(Loaded { client, files: credential_files(path) })
+            }
+        })
+        .await
     }
 
     /// The address of the API server.
@@ -144,6 +159,17 @@ fn find_source(
         return Some(Source::File(path));
     }
     (environment.pod_host && exists(Path::new(POD_TOKEN))).then_some(Source::Pod)
+}
+
+/// A kubeconfig and the files that it names.
+fn credential_files(kubeconfig: PathBuf) -> Vec<PathBuf> {
+    let config = Kubeconfig::read_from(&kubeconfig).unwrap_or_default();
+    let users = config.auth_infos.into_iter().filter_map(|user| user.auth_info);
+    let of_users = users.flat_map(|user| [user.client_certificate, user.client_key, user.token_file]);
+    let of_clusters =
+        config.clusters.into_iter().filter_map(|cluster| cluster.cluster?.certificate_authority);
+    let named = of_users.flatten().chain(of_clusters).map(PathBuf::from);
+    std::iter::once(kubeconfig).chain(named).collect()
 }
 
 async fn read_config(source: &Source, wanted: Option<&str>) -> anyhow::Result<kube::Config> {

@@ -10,6 +10,7 @@
 //! | [`BackoffPolicy`] | growing delays after failures |
 //! | [`Leadership`], [`Election`] | which of several replicas acts |
 //! | [`Metrics`], [`Health`], [`http`] | what the process reports about itself |
+//! | [`reloading`](fn@reloading) | a client that reads its credentials again when they change |
 //! | [`Shutdown`] | a stop that finishes what is running |
 //!
 //! **Nothing here knows one of our kinds.** Both controllers bound their concurrency, never reconcile a key twice at the
@@ -28,6 +29,7 @@ mod leadership;
 pub mod metrics;
 mod objects;
 mod reconciler;
+mod reloading;
 mod shutdown;
 mod timers;
 mod watches;
@@ -43,6 +45,7 @@ pub use leadership::Leadership;
 pub use metrics::Metrics;
 pub use objects::{ObjectIndex, Objects};
 pub use reconciler::{IndexOf, Next, ReconcileError, Reconciler, Retry, run};
+pub use reloading::{Loaded, reloading};
 pub use shutdown::Shutdown;
 pub use watches::{
     Deleted, DynamicWatches, IndexSource, Listing, ObjectName, Origin, SharedWatches, Subscription, Watch,

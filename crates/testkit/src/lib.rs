@@ -4,7 +4,7 @@
 //! - [`real`]: etcd, kube-apiserver and kube-controller-manager from `KUBEBUILDER_ASSETS`.
 //!
 //! [`rights`] runs controllers with the deployed permissions. [`postgres`] starts PostgreSQL for tests of SQL
-//! stores.
+//! stores, [`prometheus`] starts Prometheus for tests of the metrics collector.
 //!
 //! A [`Cluster`] gives a `kube::Client`, raw requests, and watch streams with a deadline. This crate is for
 //! tests only: if something is missing or late, it panics with a message.
@@ -19,7 +19,9 @@
 mod cluster;
 mod crash;
 pub mod embedded;
+mod hub_and_spoke;
 pub mod postgres;
+pub mod prometheus;
 pub mod real;
 mod request;
 pub mod rights;
@@ -31,6 +33,7 @@ mod watch;
 pub use bellwether_clock::SteadyClock;
 pub use cluster::{Cluster, Flavour};
 pub use crash::{CrashAtWrite, CrashPoint};
+pub use hub_and_spoke::HubAndSpoke;
 pub use request::{Answer, Call};
 pub use scenarios::{Scenario, run_in_lanes};
 pub use tap::{RecordedRequest, Tap};

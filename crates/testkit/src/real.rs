@@ -30,10 +30,10 @@ const GO_RUNTIME: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "2GiB")];
 
 /// Runs a program as long as standard input is open, so that it is killed when this process exits, even by
 /// SIGKILL.
-const GUARD: &str =
+pub(crate) const GUARD: &str =
     r#"log=$1; shift; "$@" >"$log" 2>&1 </dev/null & pid=$!; cat >/dev/null; kill -9 $pid; wait"#;
 /// Removes a directory when this process exits, after the programs that write there have been killed.
-const SWEEP: &str = r#"cat >/dev/null; sleep 1; rm -rf "$1""#;
+pub(crate) const SWEEP: &str = r#"cat >/dev/null; sleep 1; rm -rf "$1""#;
 
 /// The control planes of all clusters of a test process.
 static CONTROL_PLANES: LazyLock<Mutex<ControlPlanes>> = LazyLock::new(|| Mutex::new(ControlPlanes::start()));
@@ -278,7 +278,7 @@ pub(crate) fn guard(script: &str, arguments: &[String]) -> Child {
         .expect("a shell can be started")
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     listener.local_addr().expect("the listener has an address").port()
 }

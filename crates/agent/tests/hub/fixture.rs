@@ -5,18 +5,12 @@ use std::time::Duration;
 
 use bellwether_agent::{Agent, HubHash};
 use bellwether_runtime::Context;
-use bellwether_testkit::{Cluster, SteadyClock, eventually};
+use bellwether_testkit::{Cluster, HubAndSpoke, SteadyClock, eventually};
 use serde_json::{Value, json};
 
 pub(crate) const CLUSTERS: &str = "/apis/cluster.open-cluster-management.io/v1/managedclusters";
 pub(crate) const ADDONS: &str = "/apis/addon.open-cluster-management.io/v1alpha1";
 pub(crate) const INSTANCES: &str = "/apis/addons.managed.openshift.io/v1alpha1";
-
-/// A hub and a cluster.
-pub(crate) struct TestClusters {
-    pub(crate) hub: Cluster,
-    pub(crate) spoke: Cluster,
-}
 
 pub(crate) struct Fixture<'a> {
     pub(crate) hub: &'a Cluster,
@@ -26,7 +20,7 @@ pub(crate) struct Fixture<'a> {
 }
 
 impl<'a> Fixture<'a> {
-    pub(crate) async fn prepare(TestClusters { hub, spoke }: &'a TestClusters) -> Self {
+    pub(crate) async fn prepare(HubAndSpoke { hub, spoke }: &'a HubAndSpoke) -> Self {
         use bellwether_api::Place;
         let crds = |without: Place| {
             let all = bellwether_api::crds().into_iter().filter(move |crd| crd.place != without);

@@ -13,28 +13,12 @@ mod lease;
 mod mirror;
 mod permissions;
 
-use bellwether_testkit::embedded;
+use bellwether_testkit::HubAndSpoke;
 
-use fixture::{Fixture, TestClusters};
-
-/// A new hub and a new cluster on the embedded API server.
-async fn embedded() -> TestClusters {
-    let server = embedded::builder().clusters(["spoke"]).start().await.expect("the server starts");
-    TestClusters {
-        hub: embedded::logical_cluster(&server, bellwether_apiserver::HUB),
-        spoke: embedded::logical_cluster(&server, "spoke"),
-    }
-}
-
-/// A new hub and a new cluster on real Kubernetes.
-#[cfg(feature = "real-kubernetes")]
-async fn real(_lane: usize) -> TestClusters {
-    use bellwether_testkit::real;
-    TestClusters { hub: real::cluster("hub").await, spoke: real::cluster("spoke").await }
-}
+use fixture::Fixture;
 
 bellwether_testkit::scenarios! {
-    environment: TestClusters, embedded: embedded, real: real, lanes: 1, fixture: Fixture::prepare;
+    environment: HubAndSpoke, embedded: HubAndSpoke::embedded, real: HubAndSpoke::real, lanes: 1, fixture: Fixture::prepare;
 
     lease::lease_is_renewed_and_cluster_status_reported_once,
     lease::lease_is_not_created_before_the_cluster_is_accepted,

@@ -32,7 +32,9 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::cli::{ApiserverArgs, UpArgs};
-use crate::controllers::{Controller, EVERYWHERE, FOR_THE_HUB, HeartbeatArgs, ON_THE_HUB, Selection};
+use crate::controllers::{
+    Controller, EVERYWHERE, FOR_THE_HUB, HeartbeatArgs, ON_THE_HUB, ObservabilityArgs, Selection,
+};
 use crate::crds;
 use crate::endpoints::{Addresses, Endpoints};
 use crate::fleet_api::{Database, serve_until_shutdown};
@@ -69,6 +71,7 @@ struct Settings {
 struct Controllers {
     selection: Selection,
     heartbeats: HeartbeatArgs,
+    observability: ObservabilityArgs,
 }
 
 /// The settings of the workload simulators.
@@ -100,7 +103,11 @@ pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
         http: Some(arguments.http),
         clusters,
         simulation: (!arguments.no_demo).then_some(Simulation { delay: arguments.simulate_delay }),
-        controllers: Some(Controllers { selection: arguments.controllers, heartbeats: arguments.heartbeats }),
+        controllers: Some(Controllers {
+            selection: arguments.controllers,
+            heartbeats: arguments.heartbeats,
+            observability: arguments.observability,
+        }),
         fleet: Some(Config { vocabulary: arguments.fleet.vocabulary(), ..Config::default() }),
     })
 }
@@ -301,7 +308,7 @@ impl Process {
         spokes: &[String],
         controllers: &Controllers,
     ) -> anyhow::Result<()> {
-        let Controllers { selection, heartbeats } = controllers;
+        let Controllers { selection, heartbeats, observability } = controllers;
         selection.start_everywhere(heartbeats, self.context_on(server, HUB));
         selection.start_on_the_hub(self.context_on(server, HUB));
         for spoke in spokes {
@@ -312,7 +319,7 @@ impl Process {
                 agent_id: AGENT_ID.into(),
             };
             selection.start_everywhere(heartbeats, self.context_on(server, spoke));
-            selection.start_for_the_hub(&agent, self.context_on(server, spoke));
+            selection.start_for_the_hub(&agent, observability, self.context_on(server, spoke));
         }
         let ready = async {
             while !self.health.not_ready().is_empty() {
