@@ -2,11 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use bellwether_testkit::postgres::Postgres;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
+
+use crate::server::WAIT_TIMEOUT;
 
 pub(crate) struct PostgresProxy {
     url: String,
@@ -42,24 +45,33 @@ impl PostgresProxy {
         }
     }
 
-    /// Accepts new connections.
+    /// Accepts new connections, from when this returns.
     pub(crate) fn restore(&self) {
         let mut running = self.running.lock();
         if running.is_none() {
-            *running = Some(tokio::spawn(run(self.address, self.socket.clone())));
+            let listener = TcpListener::from_std(bind(self.address)).unwrap();
+            *running = Some(tokio::spawn(run(listener, self.socket.clone())));
         }
     }
 }
 
-/// Accepts connections. They end when this task is aborted.
-async fn run(address: SocketAddr, socket: PathBuf) {
-    // After an interruption, the port may not be free at once.
-    let listener = loop {
-        match TcpListener::bind(address).await {
-            Ok(listener) => break listener,
-            Err(_) => tokio::task::yield_now().await,
+/// After an interruption, the port is free when another thread of the runtime has dropped the task that had it.
+fn bind(address: SocketAddr) -> std::net::TcpListener {
+    let deadline = Instant::now() + WAIT_TIMEOUT;
+    loop {
+        match std::net::TcpListener::bind(address) {
+            Ok(listener) => {
+                listener.set_nonblocking(true).unwrap();
+                return listener;
+            }
+            Err(error) => assert!(Instant::now() < deadline, "{address} is not free: {error}"),
         }
-    };
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Accepts connections. They end when this task is aborted.
+async fn run(listener: TcpListener, socket: PathBuf) {
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         connections.spawn(forward(client, socket.clone()));

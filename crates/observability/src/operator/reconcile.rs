@@ -10,7 +10,6 @@ use kube::api::{
 };
 use kube::{Client, Resource as _, ResourceExt as _};
 use parking_lot::Mutex;
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::decide::{Action, Applied, Observed, Presence, Toggle, report_after_apply};
@@ -204,8 +203,10 @@ impl Operator {
         inputs: &Inputs,
         scale: Scale,
     ) -> Result<Applied, OperatorError> {
-        let spec = ObservabilityAddonSpec::deserialize(addon.data.get("spec").unwrap_or(&Value::Null))
-            .map_err(|error| OperatorError::Input(format!("the spec is invalid: {error}")))?;
+        let spec = <ObservabilityAddonSpec as serde::Deserialize>::deserialize(
+            addon.data.get("spec").unwrap_or(&Value::Null),
+        )
+        .map_err(|error| OperatorError::Input(format!("the spec is invalid: {error}")))?;
         let namespace = self.settings.namespace.as_str();
         let info = match &inputs.hub_info {
             Some(Ok(info)) => info,
@@ -220,7 +221,8 @@ impl Operator {
             }
         };
         let allowlist = inputs.allowlist(component, namespace).map_err(OperatorError::Input)?;
-        let owner = serde_json::to_value(addon.owner_ref(&())).unwrap_or_default();
+        let owner = addon.owner_ref(&ApiResource::erase::<ObservabilityAddon>(&()));
+        let owner = serde_json::to_value(owner).unwrap_or_default();
         let resources = spec.resources.as_ref().and_then(|resources| serde_json::to_value(resources).ok());
         let collector = Collector {
             component,

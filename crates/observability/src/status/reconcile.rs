@@ -124,7 +124,7 @@ impl StatusController {
             let Some(mut on_hub) = read else {
                 return Err(StatusError::NotOnHub(self.hub_namespace.clone()));
             };
-            if conditions_json(&on_hub) != desired || on_hub.data.get("status").is_none() {
+            if conditions_json(&on_hub) != desired {
                 set_conditions(&mut on_hub, desired.clone());
                 match self.hub.replace_status(ADDON_NAME, &PostParams::default(), &on_hub).await {
                     Ok(_) => {}
