@@ -149,12 +149,23 @@ impl Index {
 }
 
 /// The part of an add-on that the operator acts on: the rest of its metadata changes with every status.
-fn relevant(
-    addon: Option<&DynamicObject>,
-) -> Option<(Option<&Value>, Option<&Time>, Option<&Vec<String>>, Option<&String>)> {
+#[derive(PartialEq)]
+struct Relevant<'a> {
+    spec: Option<&'a Value>,
+    deletion: Option<&'a Time>,
+    finalizers: Option<&'a Vec<String>>,
+    uid: Option<&'a String>,
+}
+
+fn relevant(addon: Option<&DynamicObject>) -> Option<Relevant<'_>> {
     let addon = addon?;
     let ObjectMeta { deletion_timestamp, finalizers, uid, .. } = &addon.metadata;
-    Some((addon.data.get("spec"), deletion_timestamp.as_ref(), finalizers.as_ref(), uid.as_ref()))
+    Some(Relevant {
+        spec: addon.data.get("spec"),
+        deletion: deletion_timestamp.as_ref(),
+        finalizers: finalizers.as_ref(),
+        uid: uid.as_ref(),
+    })
 }
 
 fn parse_hub_info(secret: &Secret) -> Result<HubInfo, String> {
