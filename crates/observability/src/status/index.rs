@@ -37,12 +37,21 @@ pub(super) struct Index {
     addon: Option<Arc<DynamicObject>>,
     /// The conditions that the hub had when it was last read or written.
     on_hub: Option<Value>,
+    /// The last copy failed and is retried after its backoff. A change does not try earlier: each attempt would double the backoff.
+    is_hub_failing: bool,
     pub(super) dirty: DirtyKeys<Side>,
 }
 
 impl Index {
     pub(super) fn new(vocabulary: Vocabulary, clock: Arc<dyn Clock>) -> Self {
-        Self { vocabulary, clock, addon: None, on_hub: None, dirty: DirtyKeys::default() }
+        Self {
+            vocabulary,
+            clock,
+            addon: None,
+            on_hub: None,
+            is_hub_failing: false,
+            dirty: DirtyKeys::default(),
+        }
     }
 
     pub(super) fn addon(&self) -> Option<Arc<DynamicObject>> {
@@ -53,7 +62,7 @@ impl Index {
     pub(super) fn apply(&mut self, addon: DynamicObject) {
         if desired_conditions(&addon, self.vocabulary, &*self.clock).is_some() {
             self.dirty.enqueue(Side::Cluster);
-        } else if self.on_hub.as_ref() != Some(&conditions_json(&addon)) {
+        } else if !self.is_hub_failing && self.on_hub.as_ref() != Some(&conditions_json(&addon)) {
             self.dirty.enqueue(Side::Hub);
         }
         self.addon = Some(Arc::new(addon));
@@ -63,6 +72,7 @@ impl Index {
     pub(super) fn delete(&mut self) {
         self.addon = None;
         self.on_hub = None;
+        self.is_hub_failing = false;
         self.dirty.forget(Side::Cluster);
         self.dirty.forget(Side::Hub);
     }
@@ -70,6 +80,17 @@ impl Index {
     /// The hub has these conditions.
     pub(super) fn set_on_hub(&mut self, conditions: Value) {
         self.on_hub = Some(conditions);
+        self.is_hub_failing = false;
+    }
+
+    /// The copy to the hub failed, and is retried.
+    pub(super) fn hub_failed(&mut self) {
+        self.is_hub_failing = true;
+    }
+
+    /// The copy waits until the status of the cluster is written, and follows that change.
+    pub(super) fn hub_waits(&mut self) {
+        self.is_hub_failing = false;
     }
 }
 

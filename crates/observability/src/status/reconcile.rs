@@ -150,7 +150,10 @@ impl StatusController {
                 self.index.lock().dirty.hold_off(Side::Hub, delay);
                 Ok(Next::After(delay))
             }
-            None => Err(error),
+            None => {
+                self.index.lock().hub_failed();
+                Err(error)
+            }
         }
     }
 }
@@ -179,6 +182,7 @@ impl IndexedReconciler for StatusController {
             Side::Cluster => self.write_cluster(addon).await,
             // The status of the cluster is written first, and its event brings this key back.
             Side::Hub if desired_conditions(&addon, self.vocabulary, &*self.clock).is_some() => {
+                self.index.lock().hub_waits();
                 Ok(Next::OnChange)
             }
             Side::Hub => match self.write_hub(&addon).await {

@@ -83,7 +83,7 @@ pub(crate) async fn only_the_final_state_is_written_after_an_outage(fixture: &Fi
     assert_eq!(tap.requests(), [], "the hub is away");
     fault.set(NONE);
     // The next attempt follows after the backoff of the last one.
-    let backoff = if fixture.hub.is_kubernetes() { 32 } else { 120 };
+    let backoff = if fixture.hub.is_kubernetes() { 0 } else { 120 };
     tokio::time::sleep(Duration::from_secs(backoff)).await;
     fixture.wait_for_state(AVAILABLE).await;
     fixture.wait_for_reconcile().await;
