@@ -66,7 +66,7 @@ pub enum ReportError {
         addon: String,
     },
     /// The API server rejected the request, or was not reached.
-    #[error("cannot {doing} ObservabilityAddon {addon}: {source}")]
+    #[error("cannot {doing} ObservabilityAddon {addon}: {}", describe_request_error(.source))]
     Request {
         /// What was tried.
         doing: &'static str,
@@ -121,7 +121,10 @@ impl Reporter {
                     self.metrics.refused.get_or_create(&RefusedLabels::of(component, &denial)).inc();
                     return Ok(Reported::Refused(denial));
                 }
-                Decision::Write(updated) => set_conditions(&mut addon, updated),
+                Decision::Write(updated) => {
+                    let list = serde_json::to_value(updated).unwrap_or_else(|_| json!([]));
+                    set_conditions(&mut addon, list);
+                }
             }
             if self.write(&addon).await? {
                 return Ok(Reported::Updated);
@@ -171,6 +174,16 @@ impl Reporter {
     }
 }
 
+/// A failed request in one line: the answer of the API, or why there is none.
+pub(crate) fn describe_request_error(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => {
+            format!("the API answers with {}: {}", status.code, status.message.trim())
+        }
+        other => other.to_string(),
+    }
+}
+
 fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409)
 }
@@ -180,9 +193,8 @@ pub fn conditions_of(addon: &DynamicObject) -> ConditionSet {
     parse_list(addon.data.pointer("/status/conditions"))
 }
 
-/// Replaces the conditions in the status of an add-on.
-pub fn set_conditions(addon: &mut DynamicObject, conditions: ConditionSet) {
-    let list = serde_json::to_value(conditions).unwrap_or_else(|_| json!([]));
+/// Replaces the list of conditions in the status of an add-on.
+pub(crate) fn set_conditions(addon: &mut DynamicObject, list: Value) {
     match addon.data.get_mut("status").and_then(Value::as_object_mut) {
         Some(status) => drop(status.insert("conditions".to_owned(), list)),
         None => {

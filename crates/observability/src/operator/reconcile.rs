@@ -17,7 +17,7 @@ use super::index::{Collectors, Index, Inputs};
 use super::render::{Collector, Scale, deployment_name, label_of};
 use super::{FINALIZER, HUB_INFO_SECRET, NAME, Settings};
 use crate::decide::transition::{Actor, current_reason};
-use crate::reporter::{ReportError, Reporter, conditions_of};
+use crate::reporter::{ReportError, Reporter, conditions_of, describe_request_error};
 use crate::vocabulary::{ADDON_NAME, Component, ComponentReason, Vocabulary};
 
 /// The interval if the spec has none or an invalid one, as the CRD has it.
@@ -30,7 +30,7 @@ const DEFAULT_SIZE_LIMIT_BYTES: i64 = 1 << 30;
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OperatorError {
-    #[error("cannot {doing}: {}", describe(.source))]
+    #[error("cannot {doing}: {}", describe_request_error(.source))]
     Request { doing: String, source: Box<kube::Error> },
     /// Something that the operator needs is missing or invalid.
     #[error("{0}")]
@@ -46,15 +46,6 @@ impl ReconcileError for OperatorError {
             Self::Input(_) => "input",
             Self::Report(_) => "report",
         }
-    }
-}
-
-fn describe(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => {
-            format!("the API answers with {}: {}", status.code, status.message.trim())
-        }
-        other => other.to_string(),
     }
 }
 

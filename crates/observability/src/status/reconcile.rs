@@ -8,11 +8,11 @@ use bellwether_clock::Clock;
 use bellwether_runtime::{BackoffPolicy, Context, DirtyKeys, IndexedReconciler, Next, ReconcileError};
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 
 use super::index::{Index, Side, conditions_json, desired_conditions};
 use super::{NAME, Settings};
 use crate::metrics::{ClusterLabel, FailureLabels, HubSyncMetrics};
+use crate::reporter::{describe_request_error, set_conditions};
 use crate::vocabulary::{ADDON_NAME, Vocabulary};
 
 /// How often a write is tried if another writer is faster.
@@ -27,7 +27,7 @@ pub(super) enum StatusError {
         "ObservabilityAddon {0}/{ADDON_NAME} does not exist on the hub; create it there, and the status follows"
     )]
     NotOnHub(String),
-    #[error("cannot {doing} the ObservabilityAddon of the {side}: {}", describe(.source))]
+    #[error("cannot {doing} the ObservabilityAddon of the {side}: {}", describe_request_error(.source))]
     Request { doing: &'static str, side: Side, source: Box<kube::Error> },
     #[error(
         "cannot write the status of the ObservabilityAddon of the {0}: {WRITE_ATTEMPTS} attempts in a row conflicted with other writers"
@@ -48,15 +48,6 @@ impl ReconcileError for StatusError {
                 _ => "unreachable",
             },
         }
-    }
-}
-
-fn describe(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => {
-            format!("the API answers with {}: {}", status.code, status.message.trim())
-        }
-        other => other.to_string(),
     }
 }
 
@@ -207,10 +198,4 @@ fn has_code(error: &kube::Error, code: u16) -> bool {
 
 fn request_error(doing: &'static str, side: Side) -> impl Fn(kube::Error) -> StatusError {
     move |source| StatusError::Request { doing, side, source: Box::new(source) }
-}
-
-fn set_conditions(addon: &mut DynamicObject, conditions: Value) {
-    if let Some(object) = addon.data.as_object_mut() {
-        object.insert("status".to_owned(), json!({"conditions": conditions}));
-    }
 }
