@@ -49,6 +49,9 @@ pub(crate) enum Command {
     /// Send heartbeats for an add-on, or watch which add-ons are alive
     #[command(subcommand)]
     Heartbeat(crate::heartbeat::arguments::Action),
+    /// Show whether clusters forward their metrics
+    #[command(subcommand)]
+    Observability(crate::observability::arguments::Action),
     Cluster(crate::fleet::arguments::ClusterArgs),
     Nodepool(crate::fleet::arguments::NodepoolArgs),
     /// Run one component, for production

@@ -18,9 +18,9 @@ use bellwether_observability::decide::transition::Actor;
 use bellwether_observability::reporter::Reporter;
 use bellwether_observability::vocabulary::{ADDON_NAMESPACE, Component, Vocabulary};
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser as _, ValueEnum};
 
-use crate::cli::{Cli, TargetArgs, duration};
+use crate::cli::{self, Cli, Command, TargetArgs, duration};
 use crate::role::Role;
 use crate::target::Target;
 
@@ -153,7 +153,37 @@ enum ComponentArg {
 }
 
 impl CollectorArgs {
-    fn config(&self) -> anyhow::Result<CollectorConfig> {
+    /// Parses the arguments of a collector's container.
+    pub(crate) fn parse(arguments: &[String]) -> anyhow::Result<Self> {
+        let program = Cli::command().get_name().to_owned();
+        let cli = Cli::try_parse_from(std::iter::once(&program).chain(arguments))?;
+        match cli.command {
+            Command::Run { role: cli::Role::Collector(arguments) } => Ok(*arguments),
+            _ => anyhow::bail!("its arguments do not begin with `run collector`"),
+        }
+    }
+
+    /// A collector that forwards metrics until the shutdown, and reports by a client.
+    pub(crate) fn collector(
+        &self,
+        config: CollectorConfig,
+        client: Option<kube::Client>,
+        environment: Environment,
+    ) -> anyhow::Result<impl Future<Output = ()> + Send + use<>> {
+        let reporter = client.map(|client| {
+            Reporter::new(
+                client,
+                &self.namespace,
+                Actor::Collector,
+                self.vocabulary,
+                environment.clock.clone(),
+                &environment.metrics,
+            )
+        });
+        Ok(Collector::new(config, environment)?.run(reporter))
+    }
+
+    pub(crate) fn config(&self) -> anyhow::Result<CollectorConfig> {
         let mut matches = self.matches.clone();
         if let Some(path) = &self.match_file {
             let text = std::fs::read_to_string(path)
@@ -223,18 +253,8 @@ async fn serve(arguments: &CollectorArgs, config: CollectorConfig) -> anyhow::Re
             health: process.health.clone(),
             shutdown: process.shutdown.clone(),
         };
-        let reporter = target.map(|target| {
-            Reporter::new(
-                target.client,
-                &arguments.namespace,
-                Actor::Collector,
-                arguments.vocabulary,
-                environment.clock.clone(),
-                &process.metrics,
-            )
-        });
-        let collector = Collector::new(config, environment)?;
-        process.shutdown.spawn(collector.run(reporter));
+        let client = target.map(|target| target.client);
+        process.shutdown.spawn(arguments.collector(config, client, environment)?);
         Ok(())
     })
     .await

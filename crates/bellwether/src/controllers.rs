@@ -263,24 +263,38 @@ pub(crate) struct ObservabilityArgs {
     #[arg(long, value_name = "IMAGE", default_value = "bellwether:latest")]
     collector_image: String,
 
-    /// The address of the Prometheus from which the platform's metrics are collected.
-    #[arg(long, value_name = "URL", default_value = "https://prometheus-k8s.openshift-monitoring.svc:9091")]
-    prometheus: String,
+    /// The address of the Prometheus from which the platform's metrics are collected. Default:
+    /// https://prometheus-k8s.openshift-monitoring.svc:9091; in the demo of `up`, a source of every spoke.
+    #[arg(long, value_name = "URL")]
+    prometheus: Option<String>,
 
-    /// The address of the Prometheus from which the metrics of user workloads are collected.
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "https://prometheus-user-workload.openshift-user-workload-monitoring.svc:9092"
-    )]
-    user_workload_prometheus: String,
+    /// The address of the Prometheus from which the metrics of user workloads are collected. Default:
+    /// https://prometheus-user-workload.openshift-user-workload-monitoring.svc:9092; in the demo of `up`, a source of every
+    /// spoke.
+    #[arg(long, value_name = "URL")]
+    user_workload_prometheus: Option<String>,
 }
+
+/// The usual address of the platform's Prometheus.
+const PROMETHEUS: &str = "https://prometheus-k8s.openshift-monitoring.svc:9091";
+/// The usual address of the Prometheus of user workloads.
+const USER_WORKLOAD_PROMETHEUS: &str =
+    "https://prometheus-user-workload.openshift-user-workload-monitoring.svc:9092";
 
 fn parse_vocabulary(text: &str) -> Result<Vocabulary, String> {
     text.parse()
 }
 
 impl ObservabilityArgs {
+    /// The same, with other addresses of Prometheus where none is given.
+    pub(crate) fn with_sources(&self, platform: String, user_workloads: String) -> Self {
+        Self {
+            prometheus: self.prometheus.clone().or(Some(platform)),
+            user_workload_prometheus: self.user_workload_prometheus.clone().or(Some(user_workloads)),
+            ..self.clone()
+        }
+    }
+
     fn status(&self, agent: &Agent) -> status::Settings {
         status::Settings {
             namespace: self.observability_namespace.clone(),
@@ -298,9 +312,11 @@ impl ObservabilityArgs {
             hub: agent.hub.clone(),
             hub_namespace: agent.cluster.to_string(),
             image: self.collector_image.clone(),
-            platform: source(&self.prometheus),
+            platform: source(self.prometheus.as_deref().unwrap_or(PROMETHEUS)),
             platform_service: found(operator::PLATFORM_SERVICE),
-            user_workloads: source(&self.user_workload_prometheus),
+            user_workloads: source(
+                self.user_workload_prometheus.as_deref().unwrap_or(USER_WORKLOAD_PROMETHEUS),
+            ),
             user_workload_stateful_set: found(operator::USER_WORKLOAD_STATEFUL_SET),
             vocabulary: self.observability_vocabulary,
         }

@@ -12,7 +12,9 @@ mod fleet_api;
 mod heartbeat;
 mod hub;
 mod kubeconfig;
+mod lists;
 mod logging;
+mod observability;
 mod outcome;
 mod output;
 mod role;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         cli::Command::Crds(arguments) => crds::run(&arguments),
         cli::Command::Addon(action) => addon::run(action),
         cli::Command::Heartbeat(action) => heartbeat::run(action),
+        cli::Command::Observability(action) => observability::run(action),
         cli::Command::Cluster(arguments) => fleet::run_cluster(arguments),
         cli::Command::Nodepool(arguments) => fleet::run_nodepool(arguments),
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),

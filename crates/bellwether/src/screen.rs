@@ -1,6 +1,8 @@
 //! Redraws lines in place at the end of a terminal. Text above them stays, and so do the lines that were drawn last.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Stdout, Write};
+
+use crate::output::cut;
 
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
@@ -21,6 +23,13 @@ pub(crate) struct Frame {
 pub(crate) struct Screen<W: Write> {
     terminal: W,
     drawn: usize,
+}
+
+impl Frame {
+    /// The frame without some of its lines.
+    pub(crate) fn without(self, lines: usize) -> Self {
+        Self { lines: self.lines.saturating_sub(lines), ..self }
+    }
 }
 
 impl<W: Write> Screen<W> {
@@ -55,6 +64,41 @@ impl<W: Write> Drop for Screen<W> {
         let _ = self.terminal.write_all(SHOW_CURSOR.as_bytes());
         let _ = self.terminal.flush();
     }
+}
+
+/// Lines that follow changes on a terminal. They are drawn only if they differ from what it shows.
+pub(crate) struct LiveView {
+    screen: Screen<Stdout>,
+    drawn: Vec<String>,
+}
+
+impl LiveView {
+    /// A view on stdout, if that is a terminal.
+    pub(crate) fn on_terminal() -> io::Result<Option<Self>> {
+        let stdout = io::stdout();
+        if !stdout.is_terminal() {
+            return Ok(None);
+        }
+        Ok(Some(Self { screen: Screen::on(stdout)?, drawn: Vec::new() }))
+    }
+
+    /// Shows lines, and below them an error that is being retried.
+    pub(crate) fn show(&mut self, lines: Vec<String>, error: Option<&str>) -> io::Result<()> {
+        let lines = fit(lines, error, frame());
+        if lines != self.drawn {
+            self.screen.draw(&lines)?;
+            self.drawn = lines;
+        }
+        Ok(())
+    }
+}
+
+/// Leaves out and cuts lines so that they fit a frame together with an error.
+pub(crate) fn fit(mut lines: Vec<String>, error: Option<&str>, frame: Frame) -> Vec<String> {
+    lines.truncate(frame.lines.saturating_sub(usize::from(error.is_some())));
+    lines.extend(error.map(|error| format!("{error}; trying again")));
+    lines.truncate(frame.lines.max(1));
+    lines.iter().map(|line| cut(line, frame.columns)).collect()
 }
 
 /// The size of the terminal of stdout, without the last line, which has the cursor.

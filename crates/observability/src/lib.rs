@@ -6,6 +6,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | [`cluster_state`] | the state of a cluster as the hub shows it to people; pure |
 //! | [`collector`] | the metrics collector, from Prometheus to the hub |
 //! | [`vocabulary`] | components, reasons and condition types, and their spellings |
 //! | [`decide`] | which change of a reason is allowed, and which state two reasons make; pure |
@@ -15,6 +16,7 @@
 //! | [`metrics`] | what the controllers report about themselves |
 //! | [`reporter`] | the one way to report a reason |
 
+pub mod cluster_state;
 pub mod collector;
 pub mod decide;
 pub mod metrics;

@@ -19,7 +19,12 @@ pub struct Refusals(Arc<Mutex<Vec<String>>>);
 impl Refusals {
     /// A client that impersonates the user of a controller and records its forbidden requests.
     pub fn client(&self, client: &kube::Client, controller: &str) -> kube::Client {
-        let (client, forbidden, user) = (client.clone(), self.clone(), user(controller));
+        self.client_of(client, &user(controller))
+    }
+
+    /// A client that impersonates a user and records its forbidden requests.
+    pub fn client_of(&self, client: &kube::Client, user: &str) -> kube::Client {
+        let (client, forbidden, user) = (client.clone(), self.clone(), user.to_owned());
         let service = tower::service_fn(move |mut request: Request<Body>| {
             let (client, forbidden, user) = (client.clone(), forbidden.clone(), user.clone());
             async move {

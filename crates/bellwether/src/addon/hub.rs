@@ -1,6 +1,4 @@
-//! Reads the objects of add-ons from the hub, in pages. What they mean is decided in `bellwether_lifecycle`.
-
-use std::fmt::Debug;
+//! Reads the objects of add-ons from the hub. What they mean is decided in `bellwether_lifecycle`.
 
 use bellwether_api::addon::{
     AddOnDeploymentConfig, AddOnTemplate, ClusterManagementAddOn, ManagedClusterAddOn,
@@ -8,16 +6,11 @@ use bellwether_api::addon::{
 use bellwether_api::cluster::{ManagedCluster, Placement, PlacementDecision};
 use bellwether_lifecycle::hub::HubCache;
 use jiff::Timestamp;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use kube::{Resource, ResourceExt};
-use serde::de::DeserializeOwned;
+use kube::ResourceExt;
+use kube::api::{Api, DynamicObject, ListParams};
 
+use crate::lists::{list, list_all, resource, typed};
 use crate::target::Target;
-
-/// The number of objects in a page of a list.
-const PAGE_SIZE: u32 = 500;
-/// How often a list is started again after its continue token expired.
-const MAX_LIST_ATTEMPTS: usize = 3;
 
 /// An add-on with all objects that decide where it is installed and how far its rollouts are, planned as the lifecycle
 /// controller plans them.
@@ -61,11 +54,6 @@ impl HubSnapshot {
     pub(super) fn name(&self) -> String {
         self.addon.name_any()
     }
-}
-
-/// The API resource of a kind.
-pub(super) fn resource<K: Resource<DynamicType = ()>>() -> ApiResource {
-    ApiResource::erase::<K>(&())
 }
 
 /// Reads a ClusterManagementAddOn; an error if it does not exist.
@@ -115,56 +103,9 @@ pub(super) async fn managed_addons(
     list(target, "ManagedClusterAddOn", &api, name.map(by_name).unwrap_or_default()).await
 }
 
-async fn list_all<K>(target: &Target) -> anyhow::Result<Vec<K>>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
-    list(target, &K::kind(&()), &Api::<K>::all(target.client.clone()), ListParams::default()).await
-}
-
-/// Parses an object that was received as dynamic.
-pub(super) fn typed<K: DeserializeOwned>(object: &DynamicObject) -> anyhow::Result<K> {
-    let read = serde_json::to_value(object).and_then(serde_json::from_value);
-    read.map_err(|error| {
-        let namespace = object.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-        let kind = object.types.as_ref().map(|types| types.kind.as_str()).unwrap_or("object");
-        anyhow::anyhow!("{kind} {namespace}{} is invalid: {error}", object.name_any())
-    })
-}
-
-/// All pages of a list. A list whose continue token expired is started again.
-async fn list<K>(target: &Target, kind: &str, api: &Api<K>, parameters: ListParams) -> anyhow::Result<Vec<K>>
-where
-    K: Clone + DeserializeOwned + Debug,
-{
-    let mut attempts = 1;
-    let mut items = Vec::new();
-    let mut page = parameters.clone().limit(PAGE_SIZE);
-    loop {
-        match api.list(&page).await {
-            Ok(list) => {
-                items.extend(list.items);
-                match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                    Some(token) => page = page.continue_token(&token),
-                    None => return Ok(items),
-                }
-            }
-            Err(kube::Error::Api(status)) if status.code == 410 && attempts < MAX_LIST_ATTEMPTS => {
-                attempts += 1;
-                items.clear();
-                page = parameters.clone().limit(PAGE_SIZE);
-            }
-            Err(error) => return Err(target.explain_kind(&format!("list {kind}s"), error)),
-        }
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use bellwether_testkit::embedded;
-    use k8s_openapi::api::core::v1::Namespace;
-    use kube::api::PostParams;
-    use serde_json::json;
 
     use super::*;
 
@@ -173,31 +114,6 @@ pub(super) mod tests {
         let target = Target::in_process(embedded::in_process().await.client(), "hub");
         crate::crds::provide(&target, &bellwether_api::crds()).await.unwrap();
         target
-    }
-
-    #[tokio::test]
-    async fn list_reads_all_pages() {
-        let target = hub_with_crds().await;
-        let count = usize::try_from(PAGE_SIZE).unwrap() + 1;
-        let namespaces: Api<Namespace> = Api::all(target.client.clone());
-        for number in 0..count {
-            let name = format!("c{number}");
-            let namespace = json!({"metadata": {"name": name}});
-            namespaces
-                .create(&PostParams::default(), &serde_json::from_value(namespace).unwrap())
-                .await
-                .unwrap();
-            let api: Api<ManagedClusterAddOn> = Api::namespaced(target.client.clone(), &name);
-            for addon in ["hello", "other"] {
-                api.create(&PostParams::default(), &ManagedClusterAddOn::new(addon, Default::default()))
-                    .await
-                    .unwrap();
-            }
-        }
-        assert_eq!(managed_addons(&target, None).await.unwrap().len(), 2 * count);
-        let hello = managed_addons(&target, Some("hello")).await.unwrap();
-        assert_eq!(hello.len(), count);
-        assert!(hello.iter().all(|object| object.name_any() == "hello"));
     }
 
     #[tokio::test]

@@ -1,6 +1,5 @@
 //! `bellwether addon rollout`: shows the progress of the rollouts of an add-on, once or until they end.
 
-use std::io::{IsTerminal as _, Stdout};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use super::view::{self, Detail};
 use super::{ADDON_RESOURCE, require_placements};
 use crate::outcome::Unfinished;
 use crate::output::{Format, colour, name_some, print, time_of_day, yaml};
-use crate::screen::{Screen, frame};
+use crate::screen::{LiveView, frame};
 use crate::signals::StopSignals;
 use crate::target::Target;
 
@@ -159,34 +158,23 @@ fn stopped(progress: &AddonProgress, placements: &[String]) -> Unfinished {
 
 /// How the progress is shown.
 enum View {
-    /// Drawn in place on a terminal; `drawn` is what the terminal shows.
-    Live { screen: Screen<Stdout>, drawn: Vec<String> },
+    /// Drawn in place on a terminal.
+    Live(LiveView),
     /// A line or a document for each change.
     Changes { format: Format, shown: Option<AddonProgress> },
 }
 
 impl View {
     fn choose(format: Format) -> std::io::Result<Self> {
-        if format.is_for_people() && std::io::stdout().is_terminal() {
-            return Ok(Self::Live { screen: Screen::on(std::io::stdout())?, drawn: Vec::new() });
-        }
-        Ok(Self::Changes { format, shown: None })
+        let live = if format.is_for_people() { LiveView::on_terminal()? } else { None };
+        Ok(live.map_or(Self::Changes { format, shown: None }, Self::Live))
     }
 
     fn show(&mut self, progress: &AddonProgress, error: Option<&str>) -> anyhow::Result<()> {
         match self {
-            Self::Live { screen, drawn } => {
-                let frame = frame();
+            Self::Live(live) => {
                 let clock = time_of_day(Timestamp::now());
-                let mut lines = view::live(progress, &clock, frame, colour());
-                if let Some(error) = error {
-                    lines.truncate(frame.lines.saturating_sub(1));
-                    lines.push(crate::output::cut(&format!("{error}; retrying"), frame.columns));
-                }
-                if lines != *drawn {
-                    screen.draw(&lines)?;
-                    *drawn = lines;
-                }
+                live.show(view::live(progress, &clock, frame(), colour()), error)?;
             }
             Self::Changes { shown: Some(shown), .. } if shown == progress => {}
             Self::Changes { format, shown } => {
@@ -218,14 +206,14 @@ impl View {
                     progress.addon
                 ))?)
             }
-            Self::Changes { .. } | Self::Live { .. } => Ok(()),
+            Self::Changes { .. } | Self::Live(_) => Ok(()),
         }
     }
 
     /// Prints a warning, unless the live view shows it.
     fn warn(&self, message: &str) {
         if let Self::Changes { .. } = self {
-            eprintln!("{} {message}; retrying", time_of_day(Timestamp::now()));
+            eprintln!("{} {message}; trying again", time_of_day(Timestamp::now()));
         }
     }
 }

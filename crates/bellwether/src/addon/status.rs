@@ -8,11 +8,11 @@ use bellwether_lifecycle::addon::state::{AddonState, Management};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use serde_json::{Value, json};
 
 use super::arguments::StatusArgs;
 use super::hub;
 use super::table::{self, Columns};
+use crate::lists::{as_list, typed};
 use crate::output::{Format, colour, print, yaml};
 use crate::target::Target;
 
@@ -33,8 +33,8 @@ pub(super) async fn run(arguments: &StatusArgs) -> anyhow::Result<()> {
         }
     };
     match arguments.output {
-        Format::Json => Ok(print(&serde_json::to_string_pretty(&list(addons))?)?),
-        Format::Yaml => Ok(print(&yaml(&list(addons))?)?),
+        Format::Json => Ok(print(&serde_json::to_string_pretty(&as_list(addons))?)?),
+        Format::Yaml => Ok(print(&yaml(&as_list(addons))?)?),
         Format::Name => addons.iter().try_for_each(|one| Ok(print(&name(one))?)),
         Format::Table | Format::Wide => show(arguments, &managements, &addons),
     }
@@ -70,12 +70,12 @@ fn states(managements: &[DynamicObject], addons: &[DynamicObject]) -> Vec<AddonS
     let defaults: HashMap<String, String> = managements
         .iter()
         .map(|object| {
-            let addon: Option<ClusterManagementAddOn> = hub::typed(object).ok();
+            let addon: Option<ClusterManagementAddOn> = typed(object).ok();
             let default = addon.and_then(|addon| addon.status).map(|status| status.default_version);
             (object.name_any(), default.unwrap_or_default())
         })
         .collect();
-    let state = |object: &DynamicObject| match hub::typed::<ManagedClusterAddOn>(object) {
+    let state = |object: &DynamicObject| match typed::<ManagedClusterAddOn>(object) {
         Ok(addon) => {
             let management = match defaults.get(&object.name_any()) {
                 Some(default_version) => Management::Managed { default_version },
@@ -98,18 +98,6 @@ async fn all_names(target: &Target) -> anyhow::Result<Vec<String>> {
     names.sort();
     names.dedup();
     Ok(names)
-}
-
-/// A list as kubectl prints it, without managedFields.
-fn list(addons: Vec<DynamicObject>) -> Value {
-    let items: Vec<DynamicObject> = addons
-        .into_iter()
-        .map(|mut object| {
-            object.metadata.managed_fields = None;
-            object
-        })
-        .collect();
-    json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
 }
 
 /// The arguments that select the object in kubectl.

@@ -6,6 +6,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::hub::{self, HubSnapshot};
+use crate::lists::resource;
 use crate::outcome::Unfinished;
 use crate::target::Target;
 
@@ -29,8 +30,7 @@ pub(super) async fn write(
     edit: impl Fn(&mut Vec<Value>),
 ) -> anyhow::Result<WriteResult> {
     let name = snapshot.name();
-    let api: Api<DynamicObject> =
-        Api::all_with(target.client.clone(), &hub::resource::<ClusterManagementAddOn>());
+    let api: Api<DynamicObject> = Api::all_with(target.client.clone(), &resource::<ClusterManagementAddOn>());
     let placements = edited(&snapshot.received, edit);
     let mut version = snapshot.received.resource_version();
     for _ in 0..MAX_ATTEMPTS {

@@ -1,7 +1,6 @@
 //! `bellwether heartbeat watch`: watches the AddonInstances of a cluster, and shows them as a table on a terminal or prints their
 //! changes. States are computed in `instances`, formatting is in `table`.
 
-use std::io::{IsTerminal as _, Stdout};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use super::instances::{Change, WatchedInstances};
 use super::table;
 use crate::cli::Output;
 use crate::output::{colour, print, time_of_day};
-use crate::screen::{Frame, Screen, frame};
+use crate::screen::{Frame, LiveView, frame};
 use crate::signals::StopSignals;
 use crate::target::Target;
 
@@ -101,18 +100,16 @@ async fn follow(target: &Target, api: Api<DynamicObject>, mut view: View) -> any
 
 /// How the instances are shown.
 enum View {
-    /// A table that is redrawn on the terminal if it differs from `drawn`.
-    Table { screen: Screen<Stdout>, drawn: Vec<String> },
+    /// A table that is redrawn on the terminal.
+    Table(LiveView),
     /// A line for each change.
     Lines(Output),
 }
 
 impl View {
     fn choose(output: Output) -> std::io::Result<Self> {
-        if output == Output::Table && std::io::stdout().is_terminal() {
-            return Ok(Self::Table { screen: Screen::on(std::io::stdout())?, drawn: Vec::new() });
-        }
-        Ok(Self::Lines(output))
+        let live = if output == Output::Table { LiveView::on_terminal()? } else { None };
+        Ok(live.map_or(Self::Lines(output), Self::Table))
     }
 
     fn refresh(
@@ -122,13 +119,8 @@ impl View {
         now: Timestamp,
     ) -> std::io::Result<()> {
         match self {
-            Self::Table { screen, drawn } => {
-                let lines = render(instances, error, now, frame());
-                if lines != *drawn {
-                    screen.draw(&lines)?;
-                    *drawn = lines;
-                }
-                Ok(())
+            Self::Table(live) => {
+                live.show(render(instances, now, frame().without(usize::from(error.is_some()))), error)
             }
             Self::Lines(_) if !instances.is_synced() => Ok(()),
             Self::Lines(output) => {
@@ -146,20 +138,15 @@ impl View {
     }
 }
 
-/// Renders the table, with a summary above and the last error below.
-fn render(instances: &WatchedInstances, error: Option<&str>, now: Timestamp, frame: Frame) -> Vec<String> {
-    let rows = instances.rows(now);
-    let reserved = 2 + usize::from(error.is_some());
-    let inner = Frame { lines: frame.lines.saturating_sub(reserved), ..frame };
-    let mut lines = Vec::new();
-    if instances.is_synced() {
-        lines.extend([format!("{}  {}", time_of_day(now), table::summarize(&rows)), String::new()]);
-        lines.extend(table::format_table(&rows, &TimeZone::system(), Some(inner), colour()));
+/// Renders the table, with a summary above.
+fn render(instances: &WatchedInstances, now: Timestamp, frame: Frame) -> Vec<String> {
+    if !instances.is_synced() {
+        return Vec::new();
     }
-    lines.extend(error.map(|message| format!("{message}; trying again")));
-    // A terminal may have fewer lines than the reserved ones.
-    lines.truncate(frame.lines.max(1));
-    lines.iter().map(|line| console::truncate_str(line, frame.columns, "…").into_owned()).collect()
+    let rows = instances.rows(now);
+    let mut lines = vec![format!("{}  {}", time_of_day(now), table::summarize(&rows)), String::new()];
+    lines.extend(table::format_table(&rows, &TimeZone::system(), Some(frame.without(lines.len())), colour()));
+    lines
 }
 
 fn format_change(change: &Change, output: Output, now: Timestamp) -> String {
@@ -188,6 +175,7 @@ fn format_change(change: &Change, output: Output, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::screen::fit;
 
     fn watched(count: usize) -> (WatchedInstances, Timestamp) {
         let mut instances = WatchedInstances::default();
@@ -202,19 +190,23 @@ mod tests {
         (instances, now)
     }
 
+    fn shown(instances: &WatchedInstances, error: Option<&str>, now: Timestamp, frame: Frame) -> Vec<String> {
+        fit(render(instances, now, frame.without(usize::from(error.is_some()))), error, frame)
+    }
+
     #[test]
     fn rendered_lines_fit_the_terminal() {
         let (instances, now) = watched(50);
         for lines in [1, 3, 4, 5, 10, 53, 54, 100] {
             for error in [None, Some("no answer")] {
-                let rendered = render(&instances, error, now, Frame { lines, columns: 60 });
+                let rendered = shown(&instances, error, now, Frame { lines, columns: 60 });
                 assert!(rendered.len() <= lines, "{lines}: {rendered:#?}");
                 assert!(rendered.iter().all(|line| console::measure_text_width(line) <= 60), "{rendered:#?}");
             }
         }
-        let whole = render(&instances, None, now, Frame { lines: 53, columns: 200 });
+        let whole = shown(&instances, None, now, Frame { lines: 53, columns: 200 });
         assert!(whole.last().unwrap().contains("n9"), "{whole:#?}");
-        let part = render(&instances, Some("no answer"), now, Frame { lines: 13, columns: 200 });
+        let part = shown(&instances, Some("no answer"), now, Frame { lines: 13, columns: 200 });
         let ends: Vec<&str> = part.iter().rev().take(2).map(String::as_str).collect();
         assert_eq!(ends, ["no answer; trying again", "… and 42 more"]);
     }

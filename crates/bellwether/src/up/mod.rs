@@ -2,6 +2,7 @@
 //! cleanly. What the parts do is in other crates.
 
 mod join;
+mod metrics;
 mod objects;
 mod rbac;
 
@@ -41,6 +42,7 @@ use crate::fleet_api::{Database, serve_until_shutdown};
 use crate::kubeconfig;
 use crate::signals::StopSignals;
 use crate::target::Target;
+use crate::up::metrics::DemoMetrics;
 
 /// How long a clean stop may take.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -192,6 +194,11 @@ async fn start_all(settings: Settings, begun: Instant) -> anyhow::Result<Running
         .start()
         .await?;
     let demo = settings.simulation.is_some();
+    let http_url = match &http {
+        Some(listener) => Some(format!("http://{}", reachable_address(listener.local_addr()?))),
+        None => None,
+    };
+    let metrics = http_url.clone().filter(|_| demo).map(|url| DemoMetrics::new(url, settings.clusters.len()));
     let url = format!("https://{}", reachable_address(kubernetes.local_addr()?));
     create_permissions(&settings, &server, &url, &pki).await?;
     let simulators = settings
@@ -202,10 +209,12 @@ async fn start_all(settings: Settings, begun: Instant) -> anyhow::Result<Running
     if let Some(controllers) = &settings.controllers {
         install_crds(&server, &settings.clusters).await?;
         join::join_spokes(&server, &settings.clusters).await?;
-        if demo {
+        if let Some(metrics) = &metrics {
             join::create_samples(&server, &settings.clusters).await?;
+            metrics::create_samples(&server, &settings.clusters, metrics).await?;
+            process.run_collectors(&server, &settings.clusters, metrics);
         }
-        process.run_controllers(&server, &settings.clusters, controllers).await?;
+        process.run_controllers(&server, &settings.clusters, controllers, metrics.as_ref()).await?;
     }
     kubeconfig::write(&dir.join("kubeconfig"), &url, &settings.clusters, &pki)?;
     let break_glass = &dir.join("pki").join("break-glass.kubeconfig");
@@ -216,13 +225,15 @@ async fn start_all(settings: Settings, begun: Instant) -> anyhow::Result<Running
         let server = server.clone();
         async move { server.serve(kubernetes, tls).await }
     });
-    let mut addresses = Addresses { kubernetes: url, http: None };
+    let addresses = Addresses { kubernetes: url, http: http_url };
     if let Some(listener) = http {
-        addresses.http = Some(format!("http://{}", reachable_address(listener.local_addr()?)));
         let mut routes = http::routes(process.health.clone(), process.metrics.clone());
         if let Some(config) = settings.fleet {
             let registered = if demo { settings.clusters.as_slice() } else { &[] };
             routes = routes.merge(process.run_fleet(dir, config, registered).await?);
+        }
+        if demo {
+            routes = routes.merge(metrics::routes(&server, &settings.clusters));
         }
         serve_until_shutdown(listener, routes, &process.shutdown);
     }
@@ -300,6 +311,14 @@ impl Process {
         Ok(routes)
     }
 
+    /// Starts the metrics collectors that the endpoint operators of the spokes deploy.
+    fn run_collectors(&self, server: &ApiServer, spokes: &[String], metrics: &DemoMetrics) {
+        for spoke in spokes {
+            let context = self.context(server, spoke, SIMULATOR);
+            self.shutdown.spawn(metrics::run_collectors(server, spoke, metrics.interval(), context));
+        }
+    }
+
     /// Starts the controllers of the hub and of every spoke, and waits until they are ready, so that the first command of a user
     /// finds them running.
     async fn run_controllers(
@@ -307,6 +326,7 @@ impl Process {
         server: &ApiServer,
         spokes: &[String],
         controllers: &Controllers,
+        metrics: Option<&DemoMetrics>,
     ) -> anyhow::Result<()> {
         let Controllers { selection, heartbeats, observability } = controllers;
         selection.start_everywhere(heartbeats, self.context_on(server, HUB));
@@ -319,7 +339,13 @@ impl Process {
                 agent_id: AGENT_ID.into(),
             };
             selection.start_everywhere(heartbeats, self.context_on(server, spoke));
-            selection.start_for_the_hub(&agent, observability, self.context_on(server, spoke));
+            let observability = match metrics {
+                Some(metrics) => {
+                    observability.with_sources(metrics.platform(spoke), metrics.user_workloads(spoke))
+                }
+                None => observability.clone(),
+            };
+            selection.start_for_the_hub(&agent, &observability, self.context_on(server, spoke));
         }
         let ready = async {
             while !self.health.not_ready().is_empty() {
@@ -333,8 +359,13 @@ impl Process {
 
     /// The context of each controller of a cluster.
     fn context_on(&self, server: &ApiServer, cluster: &str) -> impl Fn(Controller) -> Context {
-        move |controller| Context {
-            client: server.client(cluster, Identity::controller(controller.name())),
+        move |controller| self.context(server, cluster, controller.name())
+    }
+
+    /// The context of what runs on a cluster with an identity of its own.
+    fn context(&self, server: &ApiServer, cluster: &str, name: &str) -> Context {
+        Context {
+            client: server.client(cluster, Identity::controller(name)),
             cluster: cluster.into(),
             clock: Arc::new(SystemClock),
             leadership: Leadership::always(),
@@ -418,6 +449,7 @@ fn print_banner(dir: &Path, addresses: &Addresses, clusters: &[String], took: Du
     }
     if let Some(http) = &addresses.http {
         println!("  bellwether addon status");
+        println!("  bellwether observability status");
         println!("  bellwether cluster get --api {http}");
     }
     println!("\nCtrl-C stops it; the data stays.");

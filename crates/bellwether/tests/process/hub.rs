@@ -1,9 +1,14 @@
 //! `bellwether run hub` and `run agent` on two clusters of real Kubernetes, with only the permissions of `deploy/`: an add-on is
-//! installed on the spoke, upgraded, and deleted.
+//! installed on the spoke, upgraded, and deleted, and the spoke forwards its metrics.
 
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bellwether_testkit::eventually;
+use bellwether_testkit::prometheus::Prometheus;
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::kubernetes::Kubernetes;
@@ -36,8 +41,58 @@ fn rows(table: &str) -> Vec<String> {
     rows.map(|row| row.join(" ")).collect()
 }
 
+/// The configuration of a Prometheus that scrapes a target at which nothing listens, so that it has the series `up`.
+const SCRAPES_NOTHING: &str = "scrape_configs: [{job_name: nothing, scrape_interval: 1s, \
+    static_configs: [{targets: ['127.0.0.1:9']}]}]\n";
+const METRICS: &str = "observabilityaddon observability-addon -n my-cluster";
+const METRICS_STATE: &str = ".status.conditions[?(@.status=='True')].type";
+const METRICS_NAMESPACE: &str = "open-cluster-management-addon-observability";
+
+/// Turns metrics on, runs the collector that is deployed, by its ServiceAccount, and turns metrics off again.
+async fn forward_metrics(hub: &Kubernetes, spoke: &Kubernetes, prometheus: &Prometheus) {
+    spoke.kubectl("apply -f deploy/examples/platform-monitoring.yaml");
+    let info = format!("observatorium-api-endpoint: {}/api/v1/write\n", prometheus.url());
+    spoke.apply(&json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "hub-info-secret", "namespace": METRICS_NAMESPACE},
+        "data": {"hub-info.yaml": STANDARD.encode(info)}}));
+    hub.apply(&json!({"apiVersion": "observability.open-cluster-management.io/v1beta1",
+        "kind": "ObservabilityAddon", "spec": {"interval": 15},
+        "metadata": {"name": "observability-addon", "namespace": "my-cluster"}}));
+    hub.wait_for(METRICS, METRICS_STATE, "MetricsCollectorStatus UwlMetricsCollectorStatus Progressing")
+        .await;
+
+    let deployment = format!("get deployment metrics-collector-deployment -n {METRICS_NAMESPACE} -o json");
+    let deployment: Value = serde_json::from_str(&spoke.kubectl(&deployment)).unwrap();
+    let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    let arguments = arguments.iter().filter_map(Value::as_str).filter(|one| !one.starts_with("--listen="));
+    let kubeconfig = spoke.kubeconfig_of("metrics-collector", METRICS_NAMESPACE);
+    let mut command = bellwether(arguments);
+    command.arg("--listen=127.0.0.1:0").env("KUBECONFIG", kubeconfig).env("RUST_LOG", "info");
+    let mut collector = Server::launch(&spoke.dir.path().join("collector"), &mut command);
+    hub.wait_for(METRICS, METRICS_STATE, "MetricsCollectorStatus UwlMetricsCollectorStatus Available").await;
+    eventually("the receiver has the series with the label of the cluster", || async {
+        (!prometheus.query("up{cluster=\"my-cluster\"}").await.is_empty()).then_some(())
+    })
+    .await;
+    let ended =
+        run(bellwether(["observability", "status", "my-cluster", "--kubeconfig"]).arg(&hub.kubeconfig));
+    let shown = rows(&ended.stdout);
+    let [row] = shown.as_slice() else { panic!("{}{}", ended.stdout, ended.stderr) };
+    let cells: Vec<&str> = row.split(' ').collect();
+    assert_eq!(cells[1], "Available", "{row}");
+    assert_eq!(cells[3..], ["ForwardSuccessful", "DisabledMetrics", "<45s", "ForwardSuccessful"], "{row}");
+
+    assert_eq!(collector.signal(Signal::TERM).code(), Some(0), "{}", collector.log());
+    let log = collector.log().to_lowercase();
+    assert!(!log.contains("forbidden") && !log.contains("unauthorized"), "{log}");
+    hub.kubectl(&format!("delete {METRICS}"));
+    hub.wait_for_deletion(METRICS).await;
+    spoke.wait_for_deletion(&format!("deployment metrics-collector-deployment -n {METRICS_NAMESPACE}")).await;
+}
+
 #[tokio::test]
-async fn addon_is_installed_upgraded_and_deleted_with_the_permissions_of_deploy() {
+async fn addon_and_metrics_need_only_the_permissions_of_deploy() {
+    let prometheus = Prometheus::start(SCRAPES_NOTHING, &["--web.enable-remote-write-receiver"]);
     let (hub, spoke) = (Kubernetes::new("hub-of-one").await, Kubernetes::new("spoke-of-one").await);
     hub.kubectl("apply -k deploy/hub");
     let kubeconfig = hub.kubeconfig_of("bellwether-hub", "bellwether-hub");
@@ -56,6 +111,8 @@ async fn addon_is_installed_upgraded_and_deleted_with_the_permissions_of_deploy(
         "--cluster-name",
         "my-cluster",
         "--leader-election=false",
+        "--prometheus",
+        &prometheus.url(),
     ];
     let mut agent = Agent::start(&spoke.dir.path().join("agent"), &on_the_spoke, &arguments);
 
@@ -64,6 +121,8 @@ async fn addon_is_installed_upgraded_and_deleted_with_the_permissions_of_deploy(
     hub.wait_for(ADDON, ".status.currentVersion", "v1").await;
     hub.wait_for(ADDON, REASON, "Succeed").await;
     spoke.wait_for(DEPLOYMENT, IMAGE, "helloworld:v1").await;
+
+    forward_metrics(&hub, &spoke, &prometheus).await;
 
     // The add-on is changed while the hub is stopped.
     assert_eq!(controllers.signal(Signal::TERM).code(), Some(0), "{}", controllers.log());

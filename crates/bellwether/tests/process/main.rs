@@ -31,6 +31,7 @@ mod kubectl;
 mod kubernetes;
 #[cfg(feature = "real-kubernetes")]
 mod masks;
+mod observability;
 #[cfg(feature = "real-postgres")]
 mod postgres_proxy;
 #[cfg(feature = "real-kubernetes")]

@@ -130,6 +130,11 @@ impl Server {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// The kubeconfig of the administrator.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.dir.join("kubeconfig")
+    }
+
     /// An address of `endpoints.json`.
     pub(crate) fn address(&self, name: &str) -> String {
         let text = std::fs::read(self.dir.join("endpoints.json")).unwrap();

@@ -6,7 +6,7 @@
 //! | [`config`] | the configuration, parsed and checked; pure |
 //! | `exposition`, `query` | parse what Prometheus sends; pure |
 //! | `transform` | which samples are forwarded, with which labels; pure |
-//! | `remote_write` | encodes and compresses series in batches; pure |
+//! | [`remote_write`] | encodes and compresses series in batches; pure |
 //! | `retry`, [`outcome`] | decide what follows a request, and what is reported after a pass; pure |
 //! | `client`, `tls`, `sender` | requests, credentials from files, and retries |
 //! | `cycle` | one cycle of one worker |
@@ -22,7 +22,7 @@ mod exposition;
 mod metrics;
 pub mod outcome;
 mod query;
-mod remote_write;
+pub mod remote_write;
 mod retry;
 mod sender;
 mod tls;

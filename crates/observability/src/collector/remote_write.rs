@@ -18,46 +18,68 @@ const NORMAL_NAN: f64 = f64::from_bits(0x7ff8_0000_0000_0001);
 /// The field number of `timeseries` in a WriteRequest.
 const TIME_SERIES_TAG: u32 = 1;
 
-/// A request of remote write. [`Batch`] encodes its field series by series.
-#[cfg(test)]
+/// A request of remote write. The collector encodes its field series by series.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct WriteRequest {
+pub struct WriteRequest {
     /// The series.
     #[prost(message, repeated, tag = "1")]
-    pub(crate) timeseries: Vec<TimeSeries>,
+    pub timeseries: Vec<TimeSeries>,
 }
 
 /// A series with its samples.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct TimeSeries {
+pub struct TimeSeries {
     /// The labels, sorted by name.
     #[prost(message, repeated, tag = "1")]
-    pub(crate) labels: Vec<Label>,
+    pub labels: Vec<Label>,
     /// The samples; the collector sends one.
     #[prost(message, repeated, tag = "2")]
-    pub(crate) samples: Vec<Sample>,
+    pub samples: Vec<Sample>,
 }
 
 /// A label.
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
-pub(crate) struct Label {
+pub struct Label {
     /// The name.
     #[prost(string, tag = "1")]
-    pub(crate) name: String,
+    pub name: String,
     /// The value.
     #[prost(string, tag = "2")]
-    pub(crate) value: String,
+    pub value: String,
 }
 
 /// A value at a time.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// The value.
     #[prost(double, tag = "1")]
-    pub(crate) value: f64,
+    pub value: f64,
     /// The time in milliseconds since 1970.
     #[prost(int64, tag = "2")]
-    pub(crate) timestamp: i64,
+    pub timestamp: i64,
+}
+
+/// Why a body is not a request of remote write.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// It is too large when it is decompressed.
+    #[error("the body has {0} bytes when it is decompressed; the limit is {1}")]
+    TooLarge(usize, usize),
+    /// It is not compressed with snappy.
+    #[error("the body is not compressed with snappy: {0}")]
+    Compression(#[from] snap::Error),
+    /// It is not a message of remote write.
+    #[error("the body is not a message of remote write 1.0: {0}")]
+    Message(#[from] prost::DecodeError),
+}
+
+/// Decodes the body of a request, of at most `max_bytes` when it is decompressed.
+pub fn decode(body: &[u8], max_bytes: usize) -> Result<WriteRequest, DecodeError> {
+    let length = snap::raw::decompress_len(body)?;
+    if length > max_bytes {
+        return Err(DecodeError::TooLarge(length, max_bytes));
+    }
+    Ok(WriteRequest::decode(snap::raw::Decoder::new().decompress_vec(body)?.as_slice())?)
 }
 
 /// One series under construction. It keeps the memory of its strings for the next series.

@@ -62,6 +62,8 @@ pub const PLATFORM_SERVICE: (&str, &str) = ("openshift-monitoring", "prometheus-
 /// The usual StatefulSet of the Prometheus of user workloads: namespace and name.
 pub const USER_WORKLOAD_STATEFUL_SET: (&str, &str) =
     ("openshift-user-workload-monitoring", "prometheus-user-workload");
+/// The interval if the spec has none or an invalid one, as the CRD has it.
+pub(crate) const DEFAULT_INTERVAL_SECONDS: i32 = 300;
 /// The Secret with the address of the receiving API.
 pub(crate) const HUB_INFO_SECRET: &str = "hub-info-secret";
 

@@ -15,13 +15,11 @@ use serde_json::{Value, json};
 use super::decide::{Action, Applied, Observed, Presence, Toggle, report_after_apply};
 use super::index::{Collectors, Index, Inputs};
 use super::render::{Collector, Scale, deployment_name, label_of};
-use super::{FINALIZER, HUB_INFO_SECRET, NAME, Settings};
+use super::{DEFAULT_INTERVAL_SECONDS, FINALIZER, HUB_INFO_SECRET, NAME, Settings};
 use crate::decide::transition::{Actor, current_reason};
 use crate::reporter::{ReportError, Reporter, conditions_of, describe_request_error};
 use crate::vocabulary::{ADDON_NAME, Component, ComponentReason, Vocabulary};
 
-/// The interval if the spec has none or an invalid one, as the CRD has it.
-const DEFAULT_INTERVAL_SECONDS: i32 = 300;
 /// The limits of the interval, as the CRD has them.
 const INTERVAL_SECONDS: std::ops::RangeInclusive<i32> = 15..=3600;
 /// The largest response of Prometheus if the spec does not limit it, as the CRD has it.

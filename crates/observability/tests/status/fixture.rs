@@ -85,6 +85,13 @@ impl<'a> Fixture<'a> {
     /// Starts the status controller with a client of the hub, in place of the one that runs.
     pub(crate) fn start_status_controller_with(&self, hub: kube::Client) -> Tap {
         let (client, spoke) = Tap::on(self.spoke.client());
+        *self.controllers.borrow_mut() = JoinSet::new();
+        self.add_status_controller_with(client, hub);
+        spoke
+    }
+
+    /// Starts the status controller with clients of the cluster and of the hub, in addition to what runs.
+    pub(crate) fn add_status_controller_with(&self, client: kube::Client, hub: kube::Client) {
         let settings = status::Settings {
             namespace: self.namespace.clone(),
             hub,
@@ -92,18 +99,20 @@ impl<'a> Fixture<'a> {
             vocabulary: Vocabulary::Seed,
             resync_interval: self.resync_interval(),
         };
-        let mut controllers = self.controllers.borrow_mut();
-        *controllers = JoinSet::new();
-        controllers.spawn(status::run(settings, self.context(client)));
-        spoke
+        self.controllers.borrow_mut().spawn(status::run(settings, self.context(client)));
     }
 
     /// Starts the endpoint operator in place of what runs.
     pub(crate) fn start_operator(&self) {
+        self.start_operator_with(self.spoke.client(), self.hub.client());
+    }
+
+    /// Starts the endpoint operator with clients of the cluster and of the hub, in place of what runs.
+    pub(crate) fn start_operator_with(&self, client: kube::Client, hub: kube::Client) {
         let source = |url: &str| Source { url: url.to_owned(), ca_file: None, token_file: None };
         let settings = operator::Settings {
             namespace: self.namespace.clone(),
-            hub: self.hub.client(),
+            hub,
             hub_namespace: self.hub_namespace.clone(),
             image: "bellwether".to_owned(),
             platform: source("http://prometheus:9090"),
@@ -114,18 +123,51 @@ impl<'a> Fixture<'a> {
         };
         let mut controllers = self.controllers.borrow_mut();
         *controllers = JoinSet::new();
-        controllers.spawn(operator::run(settings, self.context(self.spoke.client())));
+        controllers.spawn(operator::run(settings, self.context(client)));
     }
 
     /// Starts the mirror on the hub, in addition to what runs.
     pub(crate) fn start_mirror(&self) {
-        self.controllers.borrow_mut().spawn(mirror::run(self.context(self.hub.client())));
+        self.add_mirror_with(self.hub.client());
+    }
+
+    /// Starts the mirror with a client of the hub, in addition to what runs.
+    pub(crate) fn add_mirror_with(&self, client: kube::Client) {
+        self.controllers.borrow_mut().spawn(mirror::run(self.context(client)));
+    }
+
+    /// Grants the permissions of an agent in the namespace of the cluster on the hub.
+    pub(crate) async fn bind_agent(&self, role: &str, user: &str) {
+        const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+        let group = "rbac.authorization.k8s.io";
+        let role: Value = serde_saphyr::from_str(role).unwrap();
+        let binding = json!({
+            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": {"name": "agent"},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role["metadata"]["name"]},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+        });
+        self.hub.post(format!("{RBAC}/clusterroles"), &role).await.expect(201);
+        let bindings = format!("{RBAC}/namespaces/{}/rolebindings", self.hub_namespace);
+        self.hub.post(bindings, &binding).await.expect(201);
     }
 
     pub(crate) fn reporter(&self, actor: Actor) -> Reporter {
+        self.reporter_with(self.spoke.client(), actor)
+    }
+
+    fn reporter_with(&self, client: kube::Client, actor: Actor) -> Reporter {
         let clock = Arc::new(self.clock);
-        let client = self.spoke.client();
         Reporter::new(client, &self.namespace, actor, Vocabulary::Seed, clock, &Metrics::default())
+    }
+
+    /// Reports as a collector, with a client of the cluster.
+    pub(crate) async fn report_with(
+        &self,
+        client: kube::Client,
+        component: Component,
+        reason: ComponentReason,
+    ) -> Result<Reported, ReportError> {
+        self.reporter_with(client, Actor::Collector).report(component, reason, "").await
     }
 
     pub(crate) async fn operator_reports(&self, component: Component, reason: ComponentReason) -> Reported {

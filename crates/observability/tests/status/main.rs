@@ -13,6 +13,7 @@ mod fixture;
 mod hub;
 mod mirror;
 mod operator;
+mod permissions;
 mod reports;
 
 use bellwether_testkit::HubAndSpoke;
@@ -45,6 +46,7 @@ bellwether_testkit::scenarios! {
     operator::failed_update_is_reported_and_ends_with_a_clean_reconcile,
     operator::changed_deployment_is_restored,
     operator::deletion_on_the_hub_removes_the_collectors_first,
+    permissions::deployed_permissions_are_sufficient,
     reports::every_transition_of_the_table,
     reports::late_success_after_disabling_is_refused,
     reports::concurrent_writers_lose_no_report,

@@ -14,7 +14,7 @@ impl Fixture<'_> {
         format!("{ADDONS}/namespaces/{}/managedclusteraddons/observability-controller", self.hub_namespace)
     }
 
-    async fn create_managed_addon(&self) {
+    pub(crate) async fn create_managed_addon(&self) {
         let addon = json!({"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
             "metadata": {"name": "observability-controller"}});
         let all = format!("{ADDONS}/namespaces/{}/managedclusteraddons", self.hub_namespace);
@@ -22,7 +22,7 @@ impl Fixture<'_> {
     }
 
     /// Waits until the ManagedClusterAddOn has exactly these conditions, as `type=status/reason` in alphabetical order.
-    async fn wait_for_columns(&self, wanted: &[&str]) -> Value {
+    pub(crate) async fn wait_for_columns(&self, wanted: &[&str]) -> Value {
         eventually(&format!("the ManagedClusterAddOn has {wanted:?}"), || async {
             let addon = self.hub.get(self.managed_path()).await.expect(200);
             let mut found = brief(&addon);

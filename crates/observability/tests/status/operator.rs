@@ -9,7 +9,7 @@ use crate::fixture::{Fixture, brief, text};
 
 impl Fixture<'_> {
     /// Creates what the operator needs on the cluster: the address of the receiver, an allowlist, and the platform's Prometheus.
-    async fn create_inputs(&self) {
+    pub(crate) async fn create_inputs(&self) {
         let info = "observatorium-api-endpoint: http://receiver.example/api/v1/receive\n";
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hub-info-secret"},
             "stringData": {"hub-info.yaml": info}});
@@ -24,7 +24,7 @@ impl Fixture<'_> {
         format!("/api/v1/namespaces/{}/{plural}", self.namespace)
     }
 
-    fn deployment_path(&self, name: &str) -> String {
+    pub(crate) fn deployment_path(&self, name: &str) -> String {
         format!("/apis/apps/v1/namespaces/{}/deployments/{name}", self.namespace)
     }
 
@@ -41,7 +41,7 @@ impl Fixture<'_> {
     }
 
     /// Creates or deletes the StatefulSet of the Prometheus of user workloads.
-    async fn set_user_workloads(&self, is_present: bool) {
+    pub(crate) async fn set_user_workloads(&self, is_present: bool) {
         let sets = format!("/apis/apps/v1/namespaces/{}/statefulsets", self.monitoring);
         if is_present {
             let labels = json!({"app": "prometheus"});
@@ -56,7 +56,7 @@ impl Fixture<'_> {
     }
 
     /// Waits until a Deployment exists with this number of replicas, and returns it.
-    async fn wait_for_replicas(&self, name: &str, replicas: i64) -> Value {
+    pub(crate) async fn wait_for_replicas(&self, name: &str, replicas: i64) -> Value {
         eventually(&format!("{name} has {replicas} replicas"), || async {
             let found = self.spoke.get(self.deployment_path(name)).await;
             (found.status == 200 && found.json()["spec"]["replicas"] == replicas).then(|| found.json())
@@ -64,7 +64,7 @@ impl Fixture<'_> {
         .await
     }
 
-    async fn wait_until_deleted(&self, path: &str) {
+    pub(crate) async fn wait_until_deleted(&self, path: &str) {
         eventually(&format!("{path} is deleted"), || async {
             (self.spoke.get(path).await.status == 404).then_some(())
         })
@@ -72,7 +72,7 @@ impl Fixture<'_> {
     }
 
     /// Waits until a component has a reason, and returns its message.
-    async fn wait_for_component(&self, type_: &str, reason: &str) -> String {
+    pub(crate) async fn wait_for_component(&self, type_: &str, reason: &str) -> String {
         eventually(&format!("{type_} has the reason {reason}"), || async {
             let addon = self.spoke.get(self.spoke_path()).await.json();
             let conditions = addon["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -83,8 +83,8 @@ impl Fixture<'_> {
     }
 }
 
-const PLATFORM: &str = "metrics-collector-deployment";
-const USER: &str = "uwl-metrics-collector-deployment";
+pub(crate) const PLATFORM: &str = "metrics-collector-deployment";
+pub(crate) const USER: &str = "uwl-metrics-collector-deployment";
 
 pub(crate) async fn collector_is_deployed_from_the_spec_of_the_hub(fixture: &Fixture<'_>) {
     fixture.create_inputs().await;
