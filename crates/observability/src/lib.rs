@@ -25,3 +25,4 @@ pub mod operator;
 pub mod reporter;
 pub mod status;
 pub mod vocabulary;
+mod yaml;

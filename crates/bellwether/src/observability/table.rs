@@ -98,7 +98,7 @@ fn cells(row: &ClusterState, now: Timestamp) -> [String; 8] {
             LastForwarded::Unknown => "-".to_owned(),
         },
         or_dash(&row.reason),
-        or_dash(&row.message),
+        or_dash(&row.message.replace('\n', " ")),
     ]
 }
 

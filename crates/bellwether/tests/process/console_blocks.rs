@@ -16,12 +16,14 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// How long a reading command is repeated.
 const MATCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// The beginnings of commands that only read.
-const READING_COMMANDS: [&str; 5] = [
+const READING_COMMANDS: [&str; 7] = [
     "kubectl get ",
     "kubectl --context spoke-",
     "bellwether heartbeat watch --once",
     "bellwether cluster get",
     "bellwether addon status",
+    "bellwether observability status",
+    "curl -s ",
 ];
 
 /// A command of a page, with the output that the page shows.
@@ -32,9 +34,20 @@ struct Step {
     output: String,
 }
 
+/// Runs the commands of a page about `up` with these environment variables, where `up` has this HTTP address instead of the
+/// default.
+pub(crate) fn run_page_at(page: &str, variables: &[(&str, &str)], http: &str) {
+    let text = std::fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
+    run_text(page, &text.replace("http://127.0.0.1:8000", http), variables);
+}
+
 /// Runs the commands of a page with these environment variables.
 pub(crate) fn run_page(page: &str, variables: &[(&str, &str)]) {
-    let steps = parse_steps(&std::fs::read_to_string(Path::new(ROOT).join(page)).unwrap());
+    run_text(page, &std::fs::read_to_string(Path::new(ROOT).join(page)).unwrap(), variables);
+}
+
+fn run_text(page: &str, text: &str, variables: &[(&str, &str)]) {
+    let steps = parse_steps(text);
     assert!(!steps.is_empty(), "{page} has no commands");
     for step in steps {
         let expected = masked(&step.output);

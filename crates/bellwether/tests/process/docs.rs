@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
-use crate::console_blocks::run_page;
+use crate::console_blocks::{run_page, run_page_at};
 use crate::server::{Server, bellwether, up};
 
 #[test]
@@ -22,11 +22,17 @@ fn addons_page_matches_the_output() {
     run_on_up("docs/addons.md", &["--simulate-delay", "500ms"]);
 }
 
+#[test]
+fn observability_page_matches_the_output() {
+    run_on_up("docs/observability.md", &["--simulate-delay", "100ms"]);
+}
+
 fn run_on_up(page: &str, arguments: &[&str]) {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
-    let _server = Server::start(&dir, up(&dir).args(arguments));
-    run_page(page, &[("KUBECONFIG", dir.join("kubeconfig").to_str().unwrap())]);
+    let server = Server::start(&dir, up(&dir).args(arguments));
+    let kubeconfig = server.kubeconfig();
+    run_page_at(page, &[("KUBECONFIG", kubeconfig.to_str().unwrap())], &server.address("http"));
 }
 
 #[test]

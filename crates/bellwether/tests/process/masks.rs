@@ -6,7 +6,7 @@
 //! | `<uid>` | a UUID |
 //! | `<time>` | `2024-05-01T10:00:00Z` |
 //! | `<date>`, `<clock>` | `2024-05-01`, `10:00:00` |
-//! | `<age>` | `5s`, `2m10s`, `6y317d` |
+//! | `<age>` | `5s`, `2m10s`, `6y317d`, `<45s`, `>5s` |
 //! | `<revision>` | a number in quotes |
 
 /// Masks a text, line by line.
@@ -57,7 +57,9 @@ fn has_shape(word: &str, shape: &str) -> bool {
         })
 }
 
+/// Whether a word is an age, or a bound of one.
 fn is_age(word: &str) -> bool {
+    let word = word.trim_start_matches(['<', '>']);
     word.starts_with(|c: char| c.is_ascii_digit())
         && word.ends_with(['s', 'm', 'h', 'd', 'y'])
         && word.chars().all(|c| c.is_ascii_digit() || "smhdy".contains(c))
@@ -66,7 +68,7 @@ fn is_age(word: &str) -> bool {
 #[test]
 fn parts_that_differ_between_runs_are_masked() {
     let rows = [
-        ("addon-instance   12s   3m24s", "addon-instance <age> <age>\n"),
+        ("addon-instance   12s   3m24s   <45s   >1m2s", "addon-instance <age> <age> <age> <age>\n"),
         ("  uid: 172fae0e-4b4d-46ae-bd06-2cf23c01cda2", "uid: <uid>\n"),
         ("resourceVersion: \"3209\"", "resourceVersion: <revision>\n"),
         ("lastHeartbeatTime: \"2021-10-28T06:07:33Z\"", "lastHeartbeatTime: <time>\n"),

@@ -210,7 +210,7 @@ pub fn parse_match_file(text: &str) -> Result<Vec<Selector>, String> {
     let is_list = lines.peek().is_some_and(|(_, line)| line.starts_with("- ") || line.starts_with('['));
     if is_list {
         let list: Vec<String> =
-            serde_saphyr::from_str(text).map_err(|error| format!("it is not a YAML list: {error}"))?;
+            crate::yaml::parse(text).map_err(|error| format!("it is not a YAML list: {error}"))?;
         let parse = |(index, text): (usize, &String)| {
             text.parse().map_err(|error: String| format!("item {} {text:?} {error}", index + 1))
         };

@@ -44,7 +44,7 @@ struct RecordingRule {
 impl Allowlist {
     /// Parses an allowlist. All selectors are limited to `namespace`, if there is one.
     pub(super) fn parse(yaml: &str, namespace: Option<&str>) -> Result<Self, String> {
-        let document: Option<Document> = serde_saphyr::from_str(yaml).map_err(|error| error.to_string())?;
+        let document: Option<Document> = crate::yaml::parse(yaml)?;
         let document = document.unwrap_or_default();
         let names = document.names.iter().map(|name| format!("__name__=\"{name}\""));
         let matches = document.matches.iter().map(|text| text.trim().trim_matches(['{', '}']).to_owned());

@@ -173,7 +173,7 @@ fn parse_hub_info(secret: &Secret) -> Result<HubInfo, String> {
     let data = secret.data.as_ref().and_then(|data| data.get(KEY));
     let data = data.ok_or_else(|| format!("has no key {KEY}"))?;
     let text = std::str::from_utf8(&data.0).map_err(|_| format!("{KEY} is not UTF-8"))?;
-    serde_saphyr::from_str(text).map_err(|error| format!("{KEY}: {error}"))
+    crate::yaml::parse(text).map_err(|error| format!("{KEY}: {error}"))
 }
 
 impl Inputs {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use bellwether_api::observability::{ObservabilityAddon, ObservabilityAddonSpec};
 use bellwether_runtime::{BackoffPolicy, Context, DirtyKeys, IndexedReconciler, Next, ReconcileError};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
 };
@@ -114,10 +116,23 @@ impl Operator {
             "spec": spec,
         });
         let params = PatchParams::apply(NAME).force();
-        let applied = self.local.patch(ADDON_NAME, &params, &Patch::Apply(&addon)).await;
+        let mut applied = self.local.patch(ADDON_NAME, &params, &Patch::Apply(&addon)).await;
+        if applied.as_ref().is_err_and(is_missing) {
+            self.create_namespace().await?;
+            applied = self.local.patch(ADDON_NAME, &params, &Patch::Apply(&addon)).await;
+        }
         let applied = applied.map_err(failed("copy the spec of the ObservabilityAddon from the hub"))?;
         self.index.lock().set_local(Some(applied.clone()));
         Ok(Arc::new(applied))
+    }
+
+    async fn create_namespace(&self) -> Result<(), OperatorError> {
+        let namespace = Namespace {
+            metadata: ObjectMeta { name: Some(self.settings.namespace.clone()), ..ObjectMeta::default() },
+            ..Namespace::default()
+        };
+        let created = Api::all(self.client.clone()).create(&PostParams::default(), &namespace).await;
+        created.map(drop).map_err(failed(format!("create the namespace {}", self.settings.namespace)))
     }
 
     /// Deletes the add-on of the cluster, with the objects that it owns, and then lets that of the hub go.
@@ -323,9 +338,13 @@ impl IndexedReconciler for Operator {
     }
 }
 
+fn is_missing(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
 fn ignore_missing(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match result {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) if is_missing(&error) => Ok(()),
         other => other,
     }
 }
