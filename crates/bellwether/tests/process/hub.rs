@@ -45,7 +45,6 @@ fn rows(table: &str) -> Vec<String> {
 const SCRAPES_NOTHING: &str = "scrape_configs: [{job_name: nothing, scrape_interval: 1s, \
     static_configs: [{targets: ['127.0.0.1:9']}]}]\n";
 const METRICS: &str = "observabilityaddon observability-addon -n my-cluster";
-const METRICS_STATE: &str = ".status.conditions[?(@.status=='True')].type";
 const METRICS_NAMESPACE: &str = "open-cluster-management-addon-observability";
 
 /// Turns metrics on, runs the collector that is deployed, by its ServiceAccount, and turns metrics off again.
@@ -58,8 +57,8 @@ async fn forward_metrics(hub: &Kubernetes, spoke: &Kubernetes, prometheus: &Prom
     hub.apply(&json!({"apiVersion": "observability.open-cluster-management.io/v1beta1",
         "kind": "ObservabilityAddon", "spec": {"interval": 15},
         "metadata": {"name": "observability-addon", "namespace": "my-cluster"}}));
-    hub.wait_for(METRICS, METRICS_STATE, "MetricsCollectorStatus UwlMetricsCollectorStatus Progressing")
-        .await;
+    let status = |type_: &str| format!(".status.conditions[?(@.type=='{type_}')].status");
+    hub.wait_for(METRICS, &status("Progressing"), "True").await;
 
     let deployment = format!("get deployment metrics-collector-deployment -n {METRICS_NAMESPACE} -o json");
     let deployment: Value = serde_json::from_str(&spoke.kubectl(&deployment)).unwrap();
@@ -69,7 +68,7 @@ async fn forward_metrics(hub: &Kubernetes, spoke: &Kubernetes, prometheus: &Prom
     let mut command = bellwether(arguments);
     command.arg("--listen=127.0.0.1:0").env("KUBECONFIG", kubeconfig).env("RUST_LOG", "info");
     let mut collector = Server::launch(&spoke.dir.path().join("collector"), &mut command);
-    hub.wait_for(METRICS, METRICS_STATE, "MetricsCollectorStatus UwlMetricsCollectorStatus Available").await;
+    hub.wait_for(METRICS, &status("Available"), "True").await;
     eventually("the receiver has the series with the label of the cluster", || async {
         (!prometheus.query("up{cluster=\"my-cluster\"}").await.is_empty()).then_some(())
     })
