@@ -2,13 +2,15 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
+use std::time::Duration;
 
 use bellwether_api::observability::ObservabilityAddon;
 use bellwether_testkit::eventually;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::agent::Agent;
 use crate::server::{Ended, Server, bellwether, get, run, up};
 
 /// Runs `bellwether observability status` on the hub of a server.
@@ -94,6 +96,48 @@ async fn formats_and_errors() {
         status(&server, &["-o", "name"]).stdout,
         "observabilityaddon.observability.open-cluster-management.io/observability-addon -n spoke-1\n"
     );
+}
+
+/// Creates the Service of the platform's Prometheus.
+async fn create_service(client: &kube::Client) {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = json!({"metadata": {"name": "openshift-monitoring"}});
+    namespaces.create(&Default::default(), &serde_json::from_value(namespace).unwrap()).await.unwrap();
+    let services: Api<Service> = Api::namespaced(client.clone(), "openshift-monitoring");
+    let service = json!({"metadata": {"name": "prometheus-k8s"}, "spec": {"ports": [{"port": 9091}]}});
+    services.create(&Default::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+}
+
+#[tokio::test]
+async fn agent_reads_the_kubeconfig_of_the_hub_again_when_it_is_rejected() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("data");
+    let without_agents =
+        "--controllers=-work-agent,-cluster-lease,-heartbeat-mirror,-endpoint-operator,-observability-status";
+    let server = Server::start(&dir, up(&dir).args(["--no-demo", "--spokes", "1", without_agents]));
+    let valid = std::fs::read_to_string(dir.join("agents/spoke-1.kubeconfig")).unwrap();
+    let kubeconfig = parent.path().join("hub.kubeconfig");
+    std::fs::write(&kubeconfig, &valid).unwrap();
+    let arguments = ["--context", "spoke-1", "--cluster-name", "spoke-1", "--leader-election=false"];
+    let hub_arguments = ["--hub-kubeconfig", kubeconfig.to_str().unwrap()];
+    let log = parent.path().join("agent");
+    let agent = Agent::start(&log, &server.kubeconfig(), &[&arguments[..], &hub_arguments].concat());
+    let addons: Api<ObservabilityAddon> = Api::namespaced(server.client("hub").await, "spoke-1");
+    let addon = json!({"metadata": {"name": "observability-addon"}, "spec": {}});
+    addons.create(&Default::default(), &serde_json::from_value(addon).unwrap()).await.unwrap();
+    wait_for_states(&server, &["spoke-1 NotSupported"]).await;
+
+    let mut rejected: Value = serde_saphyr::from_str(&valid).unwrap();
+    rejected["users"][0]["user"] = json!({"token": "expired"});
+    std::fs::write(&kubeconfig, rejected.to_string()).unwrap();
+    // The agent checks its files at most once a second.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    create_service(&server.client("spoke-1").await).await;
+    let failures = r#"bellwether_observability_hub_sync_failures_total{cluster="spoke-1",class="denied"}"#;
+    eventually("the hub rejects the agent", || async { agent.metric(failures).map(drop) }).await;
+    assert_eq!(states(&server), ["spoke-1 NotSupported"]);
+    std::fs::write(&kubeconfig, &valid).unwrap();
+    wait_for_states(&server, &["spoke-1 Degraded"]).await;
 }
 
 #[tokio::test]
