@@ -89,6 +89,7 @@ pub struct Watch<I, K> {
     on_apply: OnApply<I, K>,
     on_delete: OnDelete<I>,
     on_list: OnList<I>,
+    if_served: bool,
 }
 
 impl<I, K> Watch<I, K>
@@ -104,7 +105,14 @@ where
             on_apply: Arc::new(|_, _, _| {}),
             on_delete: Arc::new(|_, _| {}),
             on_list: Arc::new(|_, _| {}),
+            if_served: false,
         }
+    }
+
+    /// The kind may not be served: then there are no objects of it, until it is served.
+    #[must_use]
+    pub fn if_served(self) -> Self {
+        Self { if_served: true, ..self }
     }
 
     /// Selects objects, or sets the size of a page.
@@ -194,27 +202,26 @@ impl<I: Send + 'static> Watches<I> {
             &watch.client,
             Arc::new(move || answered.set(id, WatchState::Healthy)),
         ));
-        let events = watcher(api, watch.config).default_backoff().inspect(move |event| {
-            if let Err(error) = event {
-                failed.set(id, WatchState::Failing(describe_watch_error(error)));
-            }
+        let if_served = watch.if_served;
+        let events = watcher(api, watch.config).default_backoff().flat_map(move |event| {
+            let events = match event {
+                Err(error) if if_served && is_not_served(&error) => {
+                    failed.set(id, WatchState::Healthy);
+                    [Some(Ok(watcher::Event::Init)), Some(Ok(watcher::Event::InitDone))]
+                }
+                Err(error) => {
+                    failed.set(id, WatchState::Failing(describe_watch_error(&error)));
+                    [Some(Err(error)), None]
+                }
+                event => [Some(event), None],
+            };
+            stream::iter(events.into_iter().flatten())
         });
         let log = self.log();
         self.streams.push(
             apply(events, self.index.clone(), watch.on_apply, watch.on_delete, watch.on_list, log, id)
                 .boxed(),
         );
-        self
-    }
-
-    /// Adds a watch that counts neither for the sync nor for the readiness of the controller, as its kind may not be served.
-    #[must_use]
-    pub fn with_optional<K>(mut self, watch: Watch<I, K>) -> Self
-    where
-        K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
-    {
-        let dynamic = self.dynamic();
-        self.streams.push(dynamic.events(watch).boxed());
         self
     }
 
@@ -440,6 +447,13 @@ where
         };
         std::future::ready(progress)
     })
+}
+
+/// Whether the API does not serve a kind: a list or watch of one that it serves is never answered with 404.
+fn is_not_served(error: &watcher::Error) -> bool {
+    use watcher::Error::{InitialListFailed, WatchStartFailed};
+    let (InitialListFailed(error) | WatchStartFailed(error)) = error else { return false };
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
 /// Whether the API answers each watch of a controller.

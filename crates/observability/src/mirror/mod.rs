@@ -37,6 +37,7 @@ pub fn run(context: Context) -> impl Future<Output = ()> + Send {
     let addons = ApiResource::erase::<ObservabilityAddon>(&());
     let addons = Watch::new(&context.client, move |client| Api::<DynamicObject>::all_with(client, &addons))
         .config(named(ADDON_NAME))
+        .if_served()
         .on_apply(|index: &mut Index, addon| index.apply_addon(&addon))
         .on_delete(|index, deleted| index.delete_addon(&deleted.name.namespace));
     let managed = ApiResource::erase::<ManagedClusterAddOn>(&());

@@ -80,6 +80,7 @@ pub fn run(settings: Settings, context: Context) -> impl Future<Output = ()> + S
             Api::<DynamicObject>::namespaced_with(client, &namespace, &resource)
         })
         .config(named(ADDON_NAME))
+        .if_served()
     };
     let local = addon(client, settings.namespace.clone())
         .on_apply(|index: &mut Index, addon| index.set_local(Some(addon)))

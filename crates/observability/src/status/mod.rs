@@ -55,6 +55,7 @@ pub fn run(settings: Settings, context: Context) -> impl Future<Output = ()> + S
         Api::<DynamicObject>::namespaced_with(client, &namespace, &addons)
     })
     .config(watcher::Config::default().fields(&format!("metadata.name={ADDON_NAME}")))
+    .if_served()
     .on_apply(|index: &mut Index, addon| index.apply(addon))
     .on_delete(|index, _| index.delete());
     let watches = Watches::new(NAME, &context, index.clone()).with(watch);

@@ -110,6 +110,52 @@ fn every_key_is_reconciled_at_the_start_and_when_it_is_dirty() {
 }
 
 #[test]
+fn kind_that_may_not_be_served_is_empty_until_it_is_served() {
+    use kube::CustomResource;
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+    #[kube(group = "example.com", version = "v1", kind = "Widget", namespaced)]
+    struct WidgetSpec {}
+
+    on_paused_time(async {
+        let (cluster, namespace, controller) = fixture().await;
+        let context = context(&cluster);
+        let widgets = Watch::new(&context.client, Api::<Widget>::all)
+            .if_served()
+            .on_apply(|index: &mut Index, widget| {
+                let name = ObjectName::of(&widget);
+                index.dirty.enqueue(name.clone());
+                index.names.insert(name);
+            })
+            .on_delete(|index, deleted| {
+                index.names.remove(&deleted.name);
+            });
+        let watches = Watches::new(Controller::NAME, &context, controller.index.clone()).with(widgets);
+        context.shutdown.spawn(run_indexed(controller.clone(), watches, context.clone()));
+        eventually("the controller is ready", || async {
+            context.health.not_ready().is_empty().then_some(())
+        })
+        .await;
+        let definition = json!(<Widget as kube::CustomResourceExt>::crd());
+        cluster.install_crds([definition]).await;
+        let widgets = format!("/apis/example.com/v1/namespaces/{namespace}/widgets");
+        let widget =
+            json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {}});
+        cluster.post(&widgets, &widget).await.expect(201);
+        controller.recorder.wait_for_reconciles("w", 1).await;
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        cluster.delete(format!("{definitions}/widgets.example.com")).await.expect(200);
+        eventually("the widget is removed from the index", || async {
+            (!controller.has_indexed("w")).then_some(())
+        })
+        .await;
+        assert_eq!(context.health.not_ready(), []);
+    });
+}
+
+#[test]
 fn reconcile_that_panics_or_hangs_is_counted_and_retried_with_backoff() {
     on_paused_time(async {
         let (cluster, namespace, controller) = fixture().await;
