@@ -109,16 +109,17 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) spokes: u16,
 
-    /// Simulate workloads and install a sample add-on. This is the default.
+    /// Simulate workloads, install a sample add-on, and forward metrics. This is the default.
     ///
     /// Deployments, StatefulSets and DaemonSets become available and Jobs complete, although no pod runs. The annotation
     /// bellwether.io/simulate on a workload or its pod template changes that: fail, never, or delay=5s. The spokes are
     /// registered in the fleet API, and the add-on helloworld is installed in two versions: see `bellwether addon status`.
+    /// Every spoke forwards metrics about its Deployments: see `bellwether observability status`.
     #[arg(long, overrides_with = "no_demo")]
     pub(crate) demo: bool,
 
-    /// Do not simulate workloads, do not install the sample add-on, and do not register the spokes in the fleet API. The
-    /// spokes still join the hub.
+    /// Do not simulate workloads, do not install the sample add-on, do not forward metrics, and do not register the spokes in
+    /// the fleet API. The spokes still join the hub.
     #[arg(long)]
     pub(crate) no_demo: bool,
 

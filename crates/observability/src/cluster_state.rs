@@ -21,7 +21,7 @@ use crate::vocabulary::{Component, ComponentReason, StandardType};
 pub struct ClusterState {
     /// The name of the cluster.
     pub cluster: String,
-    /// The state in one word, or two.
+    /// The state.
     pub state: State,
     /// When the state began.
     pub since: Option<Timestamp>,
@@ -33,7 +33,7 @@ pub struct ClusterState {
     pub last_forwarded: LastForwarded,
     /// The reason of the state.
     pub reason: String,
-    /// The state of each collector, in words.
+    /// The state of each collector.
     pub message: String,
 }
 

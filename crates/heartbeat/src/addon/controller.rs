@@ -78,8 +78,8 @@ impl Reconciler for AddonReconciler {
     fn watch(&self, watches: Watches<IndexOf<Self>>) -> Watches<IndexOf<Self>> {
         // The CRDs of AddonInstances and AddonOperators may be missing; the status of the Addons reports that.
         watches
-            .with_optional(watch::<LenientObject<AddonInstance>>(&self.client, self.mirror))
-            .with_optional(watch::<LenientObject<AddonOperator>>(&self.client, self.mirror))
+            .with(watch::<LenientObject<AddonInstance>>(&self.client, self.mirror).if_served())
+            .with(watch::<LenientObject<AddonOperator>>(&self.client, self.mirror).if_served())
             .with(watch::<PartialObjectMeta<Namespace>>(&self.client, self.mirror))
     }
 
