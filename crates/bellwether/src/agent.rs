@@ -20,21 +20,21 @@ const DEFAULT_CLUSTER_NAME: &str = "local";
 
 /// Run the controllers of a cluster, and with --hub-kubeconfig also those that make it a spoke of a hub
 ///
-/// Without a hub it runs the Addon controller and the heartbeat checker. For a hub it also applies the ManifestWorks of the
-/// cluster, renews the cluster's Lease, and copies heartbeat status. The hub needs a ManagedCluster with the name that
-/// --cluster-name gives, and the permissions in deploy/hub/spoke-agent.yaml.
+/// With --hub-kubeconfig it also applies the ManifestWorks of the cluster, renews its Lease, copies heartbeat status to the
+/// hub, and runs the metrics collectors. The hub needs a ManagedCluster with the name that --cluster-name gives, and the
+/// permissions in deploy/hub/spoke-agent.yaml.
 ///
 /// The cluster needs the CRDs: `bellwether crds --install`. If several replicas run, one is the leader and the others are
 /// standbys. Their Lease is in the namespace of the kubeconfig context, or of the pod.
 ///
-/// Controllers of every cluster:
-///   addon-controller    creates the namespaces and the AddonInstance of each Addon
-///   heartbeat-checker   detects add-ons that stop sending heartbeats
-/// Controllers for a hub:
-///   work-agent          applies the objects of ManifestWorks
-///   cluster-lease       renews the Lease by which the hub knows that the cluster is reachable
-///   heartbeat-mirror    copies the heartbeat status of add-ons to the hub
-///   endpoint-operator   runs the metrics collectors that the ObservabilityAddon of the hub describes
+/// Controllers that always run:
+///   addon-controller       creates the namespaces and the AddonInstance of each Addon
+///   heartbeat-checker      detects add-ons that stop sending heartbeats
+/// Controllers that run with --hub-kubeconfig:
+///   work-agent             applies the objects of ManifestWorks
+///   cluster-lease          renews the Lease by which the hub knows that the cluster is reachable
+///   heartbeat-mirror       copies the heartbeat status of add-ons to the hub
+///   endpoint-operator      runs the metrics collectors that the ObservabilityAddon of the hub describes
 ///   observability-status   reports the state of metrics forwarding, and copies it to the hub
 ///
 ///   bellwether run agent --context spoke-1
@@ -48,16 +48,16 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     target: TargetArgs,
 
-    /// The kubeconfig of the hub. Default: the cluster has no hub.
+    /// The kubeconfig of the hub, of which the current context is used. Default: the cluster has no hub.
     #[arg(long, value_name = "FILE", requires = "cluster_name")]
     hub_kubeconfig: Option<PathBuf>,
 
-    /// The name of the cluster in logs and metrics, and of its ManagedCluster on the hub. Default: local.
+    /// The name of the cluster in logs and metrics, and of its ManagedCluster on the hub. Required with --hub-kubeconfig;
+    /// default without it: local.
     #[arg(long, value_name = "NAME")]
     cluster_name: Option<ClusterName>,
 
-    /// The controllers to run: NAME,… runs only these; -NAME,… runs all but these, and +NAME in such a list changes nothing.
-    /// Default: all.
+    /// The controllers to run: `a,b` runs only a and b, `-a,-b` all but a and b (write --controllers=-a). Default: all.
     #[arg(
         long,
         value_name = "[+|-]NAME,…",
@@ -74,7 +74,8 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     observability: ObservabilityArgs,
 
-    /// The address for plain HTTP: /healthz, /readyz and /metrics. Port 0 selects a free port.
+    /// The address for plain HTTP: /healthz, /readyz and /metrics. In a pod, use 0.0.0.0 so that probes can reach it. Port 0
+    /// selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8001")]
     listen: SocketAddr,
 

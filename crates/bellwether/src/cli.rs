@@ -11,18 +11,20 @@ use crate::controllers::{HeartbeatArgs, ObservabilityArgs, Selection};
 
 /// Show the state of a fleet of Kubernetes clusters, and roll out changes to it
 ///
-/// `bellwether up` starts everything on this machine: a hub, three spokes, their controllers, and the fleet API.
+/// `bellwether up` starts everything on this machine: a hub, three spokes, their controllers, and the fleet API. It runs
+/// until Ctrl-C. In another terminal, in the same directory:
 ///
-///   bellwether up
 ///   export KUBECONFIG=.bellwether/kubeconfig
 ///   kubectl get namespaces
 ///   bellwether addon status
+///   bellwether observability status
 ///
 /// On real Kubernetes, run each role separately: `bellwether run --help`.
 ///
-/// Exit codes: 0 done; 1 error; 2 invalid arguments; 3 not finished in time; 4 rejected, or failures stopped a rollout. The help of a command describes its own.
+/// Exit codes: 0 done; 1 error; 2 invalid arguments; 3 not finished in time; 4 rejected, or failures stopped a rollout. The
+/// help of each command lists the exit codes that it uses.
 #[derive(Debug, Parser)]
-#[command(name = "bellwether", version, verbatim_doc_comment)]
+#[command(name = "bellwether", version, term_width = 120, verbatim_doc_comment)]
 pub(crate) struct Cli {
     /// The format of log lines on stderr. RUST_LOG sets the level, for example RUST_LOG=debug.
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
@@ -44,23 +46,41 @@ pub(crate) enum Command {
     Up(UpArgs),
     Crds(CrdsArgs),
     /// Show the status of add-ons and rollouts, and upgrade, roll back, pause or resume an add-on
-    #[command(subcommand)]
+    ///
+    ///   bellwether addon status
+    ///   bellwether addon upgrade helloworld --version v2
+    ///   bellwether addon rollout helloworld --watch
+    ///
+    /// Exit codes: see the help of each command.
+    #[command(subcommand, verbatim_doc_comment)]
     Addon(crate::addon::arguments::Action),
     /// Send heartbeats for an add-on, or watch which add-ons are alive
-    #[command(subcommand)]
+    ///
+    ///   bellwether heartbeat send --namespace reference-addon --every --context spoke-1
+    ///   bellwether heartbeat watch --context spoke-1
+    ///
+    /// Exit codes: see the help of each command.
+    #[command(subcommand, verbatim_doc_comment)]
     Heartbeat(crate::heartbeat::arguments::Action),
     /// Show whether clusters forward their metrics
-    #[command(subcommand)]
+    ///
+    ///   bellwether observability status
+    ///   bellwether observability status --watch
+    ///
+    /// Exit codes: see the help of each command.
+    #[command(subcommand, verbatim_doc_comment)]
     Observability(crate::observability::arguments::Action),
     Cluster(crate::fleet::arguments::ClusterArgs),
     Nodepool(crate::fleet::arguments::NodepoolArgs),
     /// Run one component, for production
     ///
-    /// A role runs until Ctrl-C or SIGTERM. A second signal stops it at once.
+    /// A component runs until Ctrl-C or SIGTERM. A second signal stops it at once.
     ///
     ///   bellwether run hub --context hub
     ///   bellwether run agent --hub-kubeconfig hub.kubeconfig --cluster-name spoke-1
     ///   bellwether run collector --match '{__name__="up"}' --to-upload https://hub.example.com/api/v1/receive
+    ///
+    /// Exit codes: 0 stopped by a signal; 1 error; 2 invalid arguments.
     #[command(verbatim_doc_comment)]
     Run {
         #[command(subcommand)]
@@ -91,7 +111,8 @@ pub(crate) enum Role {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct UpArgs {
-    /// The directory for all data: objects, certificates, kubeconfigs, and the database of the fleet API.
+    /// The directory for all data: objects, certificates, kubeconfigs, and the database of the fleet API. Other commands look
+    /// in .bellwether; with another directory, set KUBECONFIG=DIR/kubeconfig, and --api of `cluster` and `nodepool`.
     #[arg(long, value_name = "DIR", default_value = ".bellwether")]
     pub(crate) data_dir: PathBuf,
 
@@ -99,8 +120,9 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6440")]
     pub(crate) listen: SocketAddr,
 
-    /// The address for plain HTTP: the fleet API at /api/hyperfleet/v1, /healthz, /readyz and /metrics. Port 0 selects a
-    /// free port.
+    /// The address for plain HTTP: the fleet API at /api/hyperfleet/v1, /healthz, /readyz and /metrics, and in the demo
+    /// /demo/receiver/metrics with the metrics that were forwarded. Port 0 selects a free port. An address that other machines
+    /// can reach requires --insecure-no-auth.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8000")]
     pub(crate) http: SocketAddr,
 
@@ -112,9 +134,10 @@ pub(crate) struct UpArgs {
     /// Simulate workloads, install a sample add-on, and forward metrics. This is the default.
     ///
     /// Deployments, StatefulSets and DaemonSets become available and Jobs complete, although no pod runs. The annotation
-    /// bellwether.io/simulate on a workload or its pod template changes that: fail, never, or delay=5s. The spokes are
-    /// registered in the fleet API, and the add-on helloworld is installed in two versions: see `bellwether addon status`.
-    /// Every spoke forwards metrics about its Deployments: see `bellwether observability status`.
+    /// bellwether.io/simulate on a workload or its pod template changes that: `fail` lets the rollout fail, `never` lets it
+    /// never finish, `delay=5s` lets it take 5 s. The spokes are registered in the fleet API, and the add-on helloworld is
+    /// installed in two versions: see `bellwether addon status`. Every spoke forwards metrics about its Deployments: see
+    /// `bellwether observability status`.
     #[arg(long, overrides_with = "no_demo")]
     pub(crate) demo: bool,
 
@@ -127,9 +150,8 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub(crate) simulate_delay: Duration,
 
-    /// The controllers to run: NAME,… runs only these; -NAME,… runs all but these, and +NAME in such a list changes nothing.
-    /// Default: all. `bellwether run hub --help`
-    /// and `bellwether run agent --help` list them.
+    /// The controllers to run: `a,b` runs only a and b, `-a,-b` all but a and b (write --controllers=-a). Default: all.
+    /// `bellwether run hub --help` and `bellwether run agent --help` list them.
     #[arg(
         long,
         value_name = "[+|-]NAME,…",
@@ -153,8 +175,9 @@ pub(crate) struct UpArgs {
 /// The cluster that a command uses.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// The kubeconfig of the cluster; for add-ons and for `run hub`, of the hub. Default: the first of $KUBECONFIG (if set), ./.bellwether/kubeconfig,
-    /// ~/.kube/config, and the ServiceAccount of the pod.
+    /// The kubeconfig of the cluster that the command uses; for `addon`, `observability` and `run hub` it is the hub. Default:
+    /// $KUBECONFIG if set, otherwise the first that exists of ./.bellwether/kubeconfig, ~/.kube/config, and the ServiceAccount
+    /// of the pod.
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
@@ -172,7 +195,8 @@ pub(crate) struct TargetArgs {
 ///   bellwether crds > crds.yaml
 ///   bellwether crds --install --context spoke-1
 ///
-/// Exit codes: 0 done; 1 error; 2 invalid arguments; 3 not established in time; 4 rejected, because of a CRD without the label.
+/// Exit codes: 0 done; 1 error; 2 invalid arguments; 3 not established in time; 4 rejected, because of a CRD without the
+/// label.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct CrdsArgs {

@@ -88,11 +88,12 @@ pub(crate) struct CollectorArgs {
     #[arg(long, value_name = "DURATION", default_value = "4m30s", value_parser = duration)]
     interval: Duration,
 
-    /// The largest response of Prometheus in bytes. A larger one fails the cycle.
+    /// The maximum size of one response of Prometheus, in bytes. A larger response fails the cycle.
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_LIMIT_BYTES)]
     limit_bytes: u64,
 
-    /// A selector of series to forward, such as '{__name__="up"}'. Can be repeated.
+    /// A selector of series to forward, such as '{__name__="up"}'. Can be repeated. At least one of --match, --match-file and
+    /// --recordingrule is required.
     #[arg(long = "match", value_name = "SELECTOR")]
     matches: Vec<Selector>,
 
@@ -117,7 +118,7 @@ pub(crate) struct CollectorArgs {
     #[arg(long = "elide-label", value_name = "NAME", default_values = DEFAULT_ELIDED_LABELS)]
     elided_labels: Vec<LabelName>,
 
-    /// Among how many parallel requests the selectors are divided; at most the number of selectors.
+    /// The number of parallel requests to /federate, among which the selectors are divided; at most the number of selectors.
     #[arg(long, value_name = "N", default_value = "1")]
     worker_number: NonZeroUsize,
 
@@ -133,7 +134,8 @@ pub(crate) struct CollectorArgs {
     #[arg(long, value_name = "NAME", default_value = ADDON_NAMESPACE)]
     namespace: String,
 
-    /// The spelling of the reported reasons: seed (ForwardFailure) or upstream (ForwardFailed).
+    /// The names of the reported reasons and condition types: seed (ForwardFailure, MetricsCollectorStatus) or upstream
+    /// (ForwardFailed, MetricsCollector).
     #[arg(long, value_name = "seed|upstream", default_value = "seed")]
     vocabulary: Vocabulary,
 
@@ -141,7 +143,8 @@ pub(crate) struct CollectorArgs {
     #[arg(long)]
     disable_status_reporting: bool,
 
-    /// The address for plain HTTP: /healthz, /readyz and /metrics. Port 0 selects a free port.
+    /// The address for plain HTTP: /healthz, /readyz and /metrics. In a pod, use 0.0.0.0 so that probes can reach it. Port 0
+    /// selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9002")]
     listen: SocketAddr,
 }

@@ -254,23 +254,25 @@ pub(crate) struct ObservabilityArgs {
     #[arg(long, value_name = "NAME", default_value = ADDON_NAMESPACE)]
     observability_namespace: String,
 
-    /// The spelling of the reasons and condition types that are written to ObservabilityAddons: seed (UpdateSuccesful,
-    /// MetricsCollectorStatus) or upstream (UpdateSuccessful, MetricsCollector). Both are read.
-    #[arg(long, value_name = "NAMES", default_value = "seed", value_parser = parse_vocabulary)]
+    /// The names of the reasons and condition types that are written to ObservabilityAddons: seed (UpdateSuccesful,
+    /// MetricsCollectorStatus), or upstream, those of Open Cluster Management (UpdateSuccessful, MetricsCollector), which
+    /// reports Disabled and NotSupported as Degraded. Both are read.
+    #[arg(long, value_name = "seed|upstream", default_value = "seed", value_parser = parse_vocabulary)]
     observability_vocabulary: Vocabulary,
 
-    /// The image of the metrics collectors.
+    /// The image of the metrics collectors, with its registry. `up` runs them itself, without the image.
     #[arg(long, value_name = "IMAGE", default_value = "bellwether:latest")]
     collector_image: String,
 
-    /// The address of the Prometheus from which the platform's metrics are collected. Default:
-    /// https://prometheus-k8s.openshift-monitoring.svc:9091; in the demo of `up`, a source of every spoke.
+    /// The address of the Prometheus from which the platform's metrics are collected. It is used if the Service
+    /// openshift-monitoring/prometheus-k8s exists. Default: https://prometheus-k8s.openshift-monitoring.svc:9091, in the demo
+    /// of `up` the built-in source of each spoke.
     #[arg(long, value_name = "URL")]
     prometheus: Option<String>,
 
     /// The address of the Prometheus from which the metrics of user workloads are collected. Default:
-    /// https://prometheus-user-workload.openshift-user-workload-monitoring.svc:9092; in the demo of `up`, a source of every
-    /// spoke.
+    /// https://prometheus-user-workload.openshift-user-workload-monitoring.svc:9092, in the demo of `up` the built-in source of
+    /// each spoke.
     #[arg(long, value_name = "URL")]
     user_workload_prometheus: Option<String>,
 }

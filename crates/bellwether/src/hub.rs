@@ -27,7 +27,7 @@ use crate::target::Target;
 ///   observability-mirror             shows the state of metrics forwarding in ManagedClusterAddOns
 ///
 ///   bellwether run hub --context hub
-///   bellwether run hub --controllers=-placement-controller     if another controller decides placements
+///   bellwether run hub --controllers=-placement-controller     # another controller writes PlacementDecisions
 ///
 /// Exit codes: 0 stopped by a signal; 1 error; 2 invalid arguments.
 #[derive(Debug, Args)]
@@ -36,8 +36,7 @@ pub(crate) struct HubArgs {
     #[command(flatten)]
     target: TargetArgs,
 
-    /// The controllers to run: NAME,… runs only these; -NAME,… runs all but these, and +NAME in such a list changes nothing.
-    /// Default: all.
+    /// The controllers to run: `a,b` runs only a and b, `-a,-b` all but a and b (write --controllers=-a). Default: all.
     #[arg(
         long,
         value_name = "[+|-]NAME,…",
@@ -48,7 +47,8 @@ pub(crate) struct HubArgs {
     )]
     controllers: Selection,
 
-    /// The address for plain HTTP: /healthz, /readyz and /metrics. Port 0 selects a free port.
+    /// The address for plain HTTP: /healthz, /readyz and /metrics. In a pod, use 0.0.0.0 so that probes can reach it. Port 0
+    /// selects a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8002")]
     listen: SocketAddr,
 

@@ -27,22 +27,22 @@ pub(crate) enum Action {
 ///   bellwether addon status -o name | xargs -L1 kubectl describe
 ///
 /// DESIRED is the requested version, CURRENT the version whose manifests are completely applied (`unknown` during a change
-/// and after a failed one), LAST the version before the last change that started. STATE is one of
+/// and after a failed one), LAST the version before the last change, to which `addon rollback` returns. STATE is one of
 ///
 ///   Succeed      the cluster has the requested version
 ///   Installing, Upgrading, Rollingback
 ///                the cluster is changing to the requested version
-///   Waiting      the rollout has not admitted the cluster; it keeps its version
+///   Waiting      the rollout has not reached the cluster, which keeps its version; WHY is what it waits for
 ///   Failed       the version could not be applied; the controller keeps trying, unless the version does not exist
 ///   Pending      a version is requested, and no controller has started the change
 ///   Deleting     the add-on is being deleted from the cluster
 ///
-/// followed by a problem that does not depend on the version, if there is one:
+/// followed by a problem that does not depend on the version, if there is one, for example Succeed,Unreachable:
 ///
 ///   Unreachable  the cluster does not renew its Lease
 ///   Unavailable  an object does not exist, or a workload is not available
 ///   Silent       the add-on stopped sending heartbeats, or its health is unknown for the reason in WHY
-///   Unhealthy    the add-on reports that it is not healthy
+///   Unhealthy    the add-on reports that it is not healthy (`bellwether heartbeat watch` shows it as Down)
 ///   Degraded     the condition Degraded is True: the add-on reports it, or its running version is no longer provided
 ///   Unknown      the hub has no current report about the objects and workloads of the add-on
 ///
@@ -53,7 +53,7 @@ pub(crate) enum Action {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct StatusArgs {
-    /// The name of the add-on. Defaults to all add-ons.
+    /// The name of the add-on. Default: all add-ons.
     #[arg(value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
 
@@ -75,11 +75,23 @@ pub(crate) struct StatusArgs {
 ///   bellwether addon rollout helloworld --watch
 ///   bellwether addon rollout helloworld --watch --timeout 10m
 ///
-/// Placements are listed in the order of the ClusterManagementAddOn. A cluster that several placements select is assigned to
-/// the last of them, and counted only there. A cluster that started to change and became unreachable still counts.
+/// STATE is one of
 ///
-/// Exit codes: 0 success, with --watch: every cluster has its version, or stopped by a signal; 1 error; 2 invalid arguments;
-/// 3 not finished before --timeout; 4 a placement is Failed or Blocked. --watch keeps waiting while a placement is Paused or
+///   Completed    every cluster has the version
+///   Empty        the placement selects no cluster
+///   Progressing  clusters are changing
+///   Waiting      clusters wait, and none is changing
+///   Paused       clusters wait because the rollout is paused
+///   Blocked      clusters wait because too many failed, or because the strategy is invalid
+///   Failed       no cluster is changing or waiting, and some failed
+///   Unknown      the selected clusters are not known
+///
+/// Placements are listed in the order of the ClusterManagementAddOn. A cluster that several placements select is assigned
+/// to the last of them, and counted only there. A cluster that becomes unreachable during its change still counts as
+/// changing.
+///
+/// Exit codes: 0 shown; 1 error; 2 invalid arguments. With --watch: 0 every cluster has its version, or stopped by a
+/// signal; 3 not finished before --timeout; 4 a placement is Failed or Blocked. It keeps waiting while a placement is Paused or
 /// Unknown.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
@@ -92,7 +104,7 @@ pub(crate) struct RolloutArgs {
     #[arg(short, long)]
     pub(crate) watch: bool,
 
-    /// With --watch, the maximum time to follow the rollouts, such as 30s or 10m. Defaults to no limit.
+    /// With --watch, the maximum time to follow the rollouts, such as 30s or 10m. Default: no limit.
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "watch")]
     pub(crate) timeout: Option<Duration>,
 
@@ -110,7 +122,7 @@ pub(crate) struct RolloutArgs {
 /// Shows which clusters change, from which version and at what pace, and which do not and why. Then it asks for
 /// confirmation on a terminal; without a terminal it changes nothing unless --yes is set. The command writes the version to
 /// addonTemplate.installVersion of the placements in the ClusterManagementAddOn; the rollout strategy of each placement
-/// sets the pace.
+/// sets the pace. The command does not wait for the rollout: `bellwether addon rollout NAME --watch` does.
 ///
 ///   bellwether addon upgrade helloworld --dry-run
 ///   bellwether addon upgrade helloworld --version v2 --placement canary-placement
@@ -122,7 +134,7 @@ pub(crate) struct RolloutArgs {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct UpgradeArgs {
-    /// The version. Defaults to the default version of the add-on: spec.defaultVersion of its ClusterManagementAddOn,
+    /// The version to upgrade to. Default: the default version of the add-on, spec.defaultVersion of its ClusterManagementAddOn,
     /// otherwise the highest version that is not a pre-release.
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
@@ -134,8 +146,8 @@ pub(crate) struct UpgradeArgs {
 /// Roll an add-on back to an earlier version
 ///
 /// Shows which clusters change and asks for confirmation, as `upgrade` does. Without --version the clusters return to their
-/// previous version, if it is the same for all of them; otherwise the command lists the previous versions and changes
-/// nothing.
+/// previous version, if it is the same for all of them; otherwise the command lists the previous versions, changes nothing,
+/// and exits with 4.
 ///
 ///   bellwether addon rollback helloworld --dry-run
 ///   bellwether addon rollback helloworld --placement canary-placement
@@ -146,7 +158,7 @@ pub(crate) struct UpgradeArgs {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RollbackArgs {
-    /// The version. Defaults to the previous version of the clusters.
+    /// The version to return to. Default: the previous version of the clusters.
     #[arg(long, value_name = "VERSION")]
     pub(crate) version: Option<String>,
 
@@ -161,7 +173,7 @@ pub(crate) struct ChangeArgs {
     #[arg(value_name = "NAME", value_parser = name)]
     pub(crate) name: String,
 
-    /// Only this placement of the add-on, as NAME or NAMESPACE/NAME. Defaults to all placements.
+    /// Only this placement of the add-on, as NAME or NAMESPACE/NAME. Default: all placements.
     #[arg(long, value_name = "PLACEMENT")]
     pub(crate) placement: Option<String>,
 
@@ -212,7 +224,7 @@ pub(crate) struct PausedArgs {
     #[arg(value_name = "NAME", value_parser = name)]
     pub(crate) name: String,
 
-    /// Only this placement of the add-on, as NAME or NAMESPACE/NAME. Defaults to all placements.
+    /// Only this placement of the add-on, as NAME or NAMESPACE/NAME. Default: all placements.
     #[arg(long, value_name = "PLACEMENT")]
     pub(crate) placement: Option<String>,
 

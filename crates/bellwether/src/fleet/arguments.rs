@@ -76,11 +76,12 @@ pub(crate) enum Action {
     Create(CreateArgs),
     Update(UpdateArgs),
     Delete(DeleteArgs),
+    #[command(visible_alias = "status")]
     Statuses(StatusesArgs),
     Log(LogArgs),
 }
 
-/// Show resources, or watch their changes
+/// Show clusters or node pools, or watch their changes
 ///
 /// READY is True if all required adapters report the current generation as available. AVAILABLE is True if the last
 /// generation that was ready is still available; True@1 means that this is generation 1, and not the current one.
@@ -111,12 +112,13 @@ pub(crate) struct GetArgs {
     #[arg(short, long, conflicts_with = "names")]
     pub(crate) watch: bool,
 
-    /// The output format.
+    /// The output format: a table; wide, with ID, labels and messages; JSON or YAML, with --watch a document for each change; or
+    /// name, which prints TYPE/NAME.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 }
 
-/// Show all details of a resource: spec, conditions with their causes, adapter statuses, and the last reports
+/// Show all details of a cluster or node pool: spec, conditions with their causes, adapter statuses, and the last reports
 ///
 ///   bellwether cluster describe demo
 ///   bellwether nodepool describe workers --cluster demo
@@ -130,7 +132,7 @@ pub(crate) struct DescribeArgs {
     pub(crate) name: String,
 }
 
-/// Create a resource
+/// Create a cluster or node pool
 ///
 ///   bellwether cluster create demo --spec '{"region": "eu-west-1"}' --label env=prod
 ///   bellwether nodepool create workers --cluster demo --spec-file workers.yaml
@@ -168,7 +170,7 @@ pub(crate) struct SpecArgs {
     pub(crate) spec_file: Option<PathBuf>,
 }
 
-/// Change the spec or the labels of a resource
+/// Change the spec or the labels of a cluster or node pool
 ///
 /// --spec and --spec-file replace the whole spec. --label changes single labels: the current labels are read, changed and
 /// written back. If two clients change labels at the same time, the last write wins.
@@ -197,19 +199,20 @@ pub(crate) struct UpdateArgs {
     pub(crate) output: Format,
 }
 
-/// Delete a resource, and its children
+/// Delete a cluster with its node pools, or a node pool
 ///
-/// Children are deleted too if their kind has on_parent_delete: cascade, as node pools have; with restrict the command fails
-/// while there are children.
+/// It is removed when all its adapters have reported that they have cleaned up. Without --wait the command returns when the
+/// deletion is requested. With --force it is removed at once, and objects that the adapters manage may remain. The command
+/// does not ask for confirmation.
 ///
-/// The resource is removed when all its adapters have reported that they have cleaned up. With --force it is removed at
-/// once, and objects that the adapters manage may remain.
+/// If the configuration of the fleet API has `on_parent_delete: restrict` for a kind of children, the command fails while
+/// there are some.
 ///
 ///   bellwether cluster delete demo --wait --timeout 10m
 ///   bellwether nodepool delete workers --cluster demo
 ///   bellwether cluster delete demo --force --reason 'the cluster was never created'
 ///
-/// Exit codes: 0 done; 1 error; 2 invalid arguments; 3 not removed in time.
+/// Exit codes: 0 requested, with --wait: removed; 1 error; 2 invalid arguments; 3 not removed before --timeout.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DeleteArgs {
@@ -234,7 +237,7 @@ pub(crate) struct DeleteArgs {
     pub(crate) reason: Option<String>,
 }
 
-/// Show the last accepted report of each adapter of a resource
+/// Show the last accepted report of each adapter of a cluster or node pool
 ///
 ///   bellwether cluster statuses demo
 ///   bellwether nodepool statuses workers --cluster demo

@@ -21,7 +21,7 @@ pub(crate) enum Action {
 /// or SIGTERM, retries after errors, and sends a last heartbeat before it exits. In a pod without a kubeconfig it uses
 /// the pod's ServiceAccount, which needs the permissions `get addoninstances` and `update addoninstances/status`.
 ///
-///   bellwether heartbeat send --namespace reference-addon
+///   bellwether heartbeat send --namespace reference-addon --context spoke-1
 ///   bellwether heartbeat send -n reference-addon --every
 ///   bellwether heartbeat send -n reference-addon --every 5s --condition 'Healthy=True:ComponentsUp:All components are up.'
 ///   bellwether heartbeat send -n reference-addon --condition 'Healthy=False:ComponentDown:Component X is down!'
@@ -63,12 +63,12 @@ pub(crate) enum LineFormat {
     Json,
 }
 
-/// Watch which add-ons are alive
+/// Watch which add-ons of a cluster are alive
 ///
 /// On a terminal it shows a table that updates continuously, add-ons with problems first. Otherwise it prints a line for
 /// every instance, and then one for every change of state. It uses one Kubernetes watch and does not poll.
 ///
-///   bellwether heartbeat watch
+///   bellwether heartbeat watch --context spoke-1
 ///   bellwether heartbeat watch -n reference-addon
 ///   bellwether heartbeat watch --once -o json | jq '.[] | select(.state != "Alive")'
 ///

@@ -43,6 +43,7 @@ use crate::kubeconfig;
 use crate::signals::StopSignals;
 use crate::target::Target;
 use crate::up::metrics::DemoMetrics;
+use crate::up::rbac::Roles;
 
 /// How long a clean stop may take.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -252,6 +253,7 @@ async fn create_permissions(
     if settings.controllers.is_none() {
         return Ok(());
     }
+    let roles = &Roles::parse()?;
     let identities = |additional: &[Controller]| {
         let names = EVERYWHERE.iter().chain(additional).map(|controller| controller.name());
         let simulator = settings.simulation.as_ref().map(|_| SIMULATOR);
@@ -261,11 +263,12 @@ async fn create_permissions(
     let spokes = settings.clusters.iter().map(|spoke| (spoke.as_str(), &on_spoke));
     let granted = std::iter::once((HUB, &on_hub))
         .chain(spokes)
-        .map(|(cluster, names)| rbac::grant_to_controllers(server, cluster, names));
+        .map(|(cluster, names)| rbac::grant_to_controllers(server, cluster, names, roles));
     futures::stream::iter(granted).buffer_unordered(CONCURRENT_SETUPS).try_collect::<()>().await?;
     let dir = settings.data_dir.as_path();
     create_private(&dir.join("agents"))?;
-    let granted = settings.clusters.iter().map(|spoke| rbac::grant_to_agent(server, spoke, url, dir, pki));
+    let granted =
+        settings.clusters.iter().map(|spoke| rbac::grant_to_agent(server, spoke, url, dir, pki, roles));
     futures::stream::iter(granted).buffer_unordered(CONCURRENT_SETUPS).try_collect::<()>().await
 }
 

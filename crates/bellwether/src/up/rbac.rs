@@ -1,6 +1,7 @@
 //! RBAC of what runs in `bellwether up`: every controller has its own identity and ClusterRole, and the agent of every spoke a
 //! client certificate with only the permissions that it needs on the hub.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -29,17 +30,52 @@ const ROLE_FILES: [&str; 5] = [
 /// The objects that a cluster needs on the hub, among them the ClusterRole for its own ManagedCluster.
 const JOIN_MANIFESTS: &str = include_str!("../../../../deploy/examples/join-cluster.yaml");
 
+/// Our ClusterRoles by name, parsed once.
+pub(crate) struct Roles {
+    by_name: HashMap<String, Value>,
+    /// The ClusterRole of the agent of `my-cluster` for its own ManagedCluster, which is cluster-scoped.
+    own_cluster: String,
+}
+
+impl Roles {
+    pub(crate) fn parse() -> anyhow::Result<Self> {
+        let name_of =
+            |role: &Value| role.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned);
+        let mut by_name = HashMap::new();
+        for file in ROLE_FILES {
+            by_name.extend(cluster_roles(file)?.filter_map(|role| Some((name_of(&role)?, role))));
+        }
+        let own_cluster = cluster_roles(JOIN_MANIFESTS)?.next();
+        let own_cluster = own_cluster.context("there is no ClusterRole for a ManagedCluster")?.to_string();
+        Ok(Self { by_name, own_cluster })
+    }
+
+    fn find(&self, name: &str) -> anyhow::Result<&Value> {
+        self.by_name.get(name).with_context(|| format!("there is no ClusterRole {name}"))
+    }
+
+    /// The ClusterRole of a spoke's agent for its own ManagedCluster.
+    fn of_own_cluster(&self, spoke: &str) -> anyhow::Result<Value> {
+        Ok(serde_json::from_str(&self.own_cluster.replace("my-cluster", spoke))?)
+    }
+}
+
+fn cluster_roles(file: &str) -> anyhow::Result<impl Iterator<Item = Value>> {
+    let is_role = |object: &Value| object.get("kind").and_then(Value::as_str) == Some("ClusterRole");
+    Ok(parse_manifests(file)?.into_iter().filter(is_role))
+}
+
 /// Creates the ClusterRoles and ClusterRoleBindings of the controllers of a cluster.
 pub(crate) async fn grant_to_controllers(
     server: &ApiServer,
     cluster: &str,
     controllers: &[&str],
+    roles: &Roles,
 ) -> anyhow::Result<()> {
     let client = server.client(cluster, Identity::master(FIELD_MANAGER));
     for controller in controllers {
         let name = Identity::controller(controller).user;
-        let role = find_role(&name)?;
-        apply(&client, &role).await?;
+        apply(&client, roles.find(&name)?).await?;
         apply(&client, &binding("ClusterRoleBinding", &name, None, &name, &name)).await?;
     }
     Ok(())
@@ -52,15 +88,15 @@ pub(crate) async fn grant_to_agent(
     url: &str,
     dir: &Path,
     pki: &Pki,
+    roles: &Roles,
 ) -> anyhow::Result<()> {
     let client = server.client(HUB, Identity::master(FIELD_MANAGER));
     let user = agent_identity(spoke).user;
     apply(&client, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": spoke}})).await?;
-    apply(&client, &find_role(SPOKE_AGENT_ROLE)?).await?;
+    apply(&client, roles.find(SPOKE_AGENT_ROLE)?).await?;
     apply(&client, &binding("RoleBinding", SPOKE_AGENT_ROLE, Some(spoke), SPOKE_AGENT_ROLE, &user)).await?;
-    let own = own_cluster_role(spoke)?;
     let name = format!("{SPOKE_AGENT_ROLE}:{spoke}");
-    apply(&client, &own).await?;
+    apply(&client, &roles.of_own_cluster(spoke)?).await?;
     apply(&client, &binding("ClusterRoleBinding", &name, None, &name, &user)).await?;
     let credential = pki
         .client(&dir.join("pki"), &format!("agent-{spoke}"), &user, AGENT_GROUP)
@@ -72,29 +108,6 @@ pub(crate) async fn grant_to_agent(
 /// The identity of a spoke's agent on the hub.
 pub(crate) fn agent_identity(spoke: &str) -> Identity {
     Identity::user(format!("bellwether:agent:{spoke}")).with_group(AGENT_GROUP)
-}
-
-/// The ClusterRole of a spoke's agent for its own ManagedCluster, which is cluster-scoped.
-fn own_cluster_role(spoke: &str) -> anyhow::Result<Value> {
-    role_in(&JOIN_MANIFESTS.replace("my-cluster", spoke), &format!("{SPOKE_AGENT_ROLE}:{spoke}"))?
-        .with_context(|| format!("there is no ClusterRole for the ManagedCluster {spoke}"))
-}
-
-/// Finds one of our ClusterRoles by name.
-fn find_role(name: &str) -> anyhow::Result<Value> {
-    for file in ROLE_FILES {
-        if let Some(role) = role_in(file, name)? {
-            return Ok(role);
-        }
-    }
-    anyhow::bail!("there is no ClusterRole {name}")
-}
-
-fn role_in(file: &str, name: &str) -> anyhow::Result<Option<Value>> {
-    let is =
-        |object: &Value, path: &str, text: &str| object.pointer(path).and_then(Value::as_str) == Some(text);
-    let wanted = |object: &Value| is(object, "/kind", "ClusterRole") && is(object, "/metadata/name", name);
-    Ok(parse_manifests(file)?.into_iter().find(wanted))
 }
 
 fn binding(kind: &str, name: &str, namespace: Option<&str>, role: &str, user: &str) -> Value {
@@ -129,12 +142,14 @@ mod tests {
 
     #[test]
     fn every_controller_has_a_role() {
+        let roles = Roles::parse().unwrap();
         let controllers = [EVERYWHERE, FOR_THE_HUB, ON_THE_HUB].concat();
         let names = controllers.iter().map(|controller| controller.name());
         for name in names.chain(["definition-installer", "workload-simulator"]) {
-            find_role(&Identity::controller(name).user).unwrap();
+            roles.find(&Identity::controller(name).user).unwrap();
         }
-        find_role(SPOKE_AGENT_ROLE).unwrap();
-        own_cluster_role("spoke-1").unwrap();
+        roles.find(SPOKE_AGENT_ROLE).unwrap();
+        let own = roles.of_own_cluster("spoke-1").unwrap();
+        assert_eq!(own["metadata"]["name"], "bellwether:spoke-agent:spoke-1");
     }
 }

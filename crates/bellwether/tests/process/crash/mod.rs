@@ -7,6 +7,8 @@ mod recorder;
 mod replica;
 mod worker;
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +33,13 @@ pub(crate) fn number_from_env(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }
 
+/// A server with one spoke: all spokes write to the same store, and each makes every start longer.
+fn one_spoke(dir: &Path) -> Command {
+    let mut command = up(dir);
+    command.args(["--spokes", "1"]);
+    command
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_server_keeps_exactly_the_acknowledged_writes() {
     let cycles = number_from_env("BELLWETHER_CRASH_CYCLES").unwrap_or(50) as usize;
@@ -43,18 +52,18 @@ async fn killed_server_keeps_exactly_the_acknowledged_writes() {
     let recorder = Arc::new(Recorder::default());
     let mut workers: Vec<Worker> =
         (0..WORKERS).map(|number| Worker::new(number, random.next_u64())).collect();
-    let mut server = Server::start(&dir, &mut up(&dir));
+    let mut server = Server::start(&dir, &mut one_spoke(&dir));
     prepare(&server, &recorder).await;
     let (mut eager, mut late) = (Replica::default(), Replica::default());
     for cycle in 0..cycles {
         let load = Duration::from_millis(random.random_range(20..=400));
         workers = kill_under_load(&mut server, workers, &recorder, &mut eager, load).await;
         if random.random_ratio(1, 5) {
-            let mut killed_early = Server::launch(&dir, &mut up(&dir));
+            let mut killed_early = Server::launch(&dir, &mut one_spoke(&dir));
             tokio::time::sleep(Duration::from_millis(random.random_range(0..=80))).await;
             killed_early.kill();
         }
-        server = Server::start(&dir, &mut up(&dir));
+        server = Server::start(&dir, &mut one_spoke(&dir));
         let configmaps = configmaps(&server).await;
         recorder.check(&list(&configmaps).await);
         let marker = recorder.mark(&configmaps, cycle).await;
