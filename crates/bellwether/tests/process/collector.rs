@@ -74,8 +74,10 @@ async fn collector_without_prometheus_is_healthy_and_ready_and_stops() {
     );
 }
 
+type Handler = fn(TcpStream);
+
 /// A server that handles each connection on a thread, until the test process ends.
-fn serve(handle: fn(TcpStream)) -> String {
+fn serve(handle: Handler) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -145,7 +147,7 @@ async fn memory_is_bounded_by_the_size_limit_whatever_prometheus_sends() {
     const LIMIT_KIB: u64 = 16 * 1024;
     // What the process needs by itself, and the batch that is being sent.
     const OTHERWISE_KIB: u64 = 48 * 1024;
-    let rows: [(fn(TcpStream), &str); 2] = [
+    let rows: [(Handler, &str); 2] = [
         (send_endless_series, "is larger than the limit of 16777216 bytes"),
         (send_endless_line, "it is longer than 1 MiB"),
     ];

@@ -147,7 +147,11 @@ kube_deployment_status_replicas_available{namespace=\"shop\",deployment=\"db\"} 
 ";
         for (selector, wanted) in rows {
             let selector = Selector::parse(selector).unwrap();
-            assert_eq!(federate(&series_of(&deployments()), &[selector.clone()], 7), wanted, "{selector:?}");
+            assert_eq!(
+                federate(&series_of(&deployments()), std::slice::from_ref(&selector), 7),
+                wanted,
+                "{selector:?}"
+            );
         }
     }
 
