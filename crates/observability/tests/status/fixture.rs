@@ -109,6 +109,12 @@ impl<'a> Fixture<'a> {
 
     /// Starts the endpoint operator with clients of the cluster and of the hub, in place of what runs.
     pub(crate) fn start_operator_with(&self, client: kube::Client, hub: kube::Client) {
+        *self.controllers.borrow_mut() = JoinSet::new();
+        self.add_operator_with(client, hub);
+    }
+
+    /// Starts the endpoint operator with clients of the cluster and of the hub, in addition to what runs.
+    pub(crate) fn add_operator_with(&self, client: kube::Client, hub: kube::Client) {
         let source = |url: &str| Source { url: url.to_owned(), ca_file: None, token_file: None };
         let settings = operator::Settings {
             namespace: self.namespace.clone(),
@@ -121,9 +127,7 @@ impl<'a> Fixture<'a> {
             user_workload_stateful_set: (self.monitoring.clone(), "prometheus-user-workload".to_owned()),
             vocabulary: Vocabulary::Seed,
         };
-        let mut controllers = self.controllers.borrow_mut();
-        *controllers = JoinSet::new();
-        controllers.spawn(operator::run(settings, self.context(client)));
+        self.controllers.borrow_mut().spawn(operator::run(settings, self.context(client)));
     }
 
     /// Starts the mirror on the hub, in addition to what runs.

@@ -40,6 +40,7 @@ bellwether_testkit::scenarios! {
     mirror::conditions_of_other_writers_are_kept,
     operator::collector_is_deployed_from_the_spec_of_the_hub,
     operator::restart_of_the_operator_changes_nothing,
+    operator::two_copies_of_the_controllers_agree,
     operator::user_workload_collector_comes_and_goes,
     operator::disabled_metrics_stop_the_collectors,
     operator::cluster_without_prometheus_is_not_supported,

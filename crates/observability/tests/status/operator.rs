@@ -134,6 +134,32 @@ pub(crate) async fn restart_of_the_operator_changes_nothing(fixture: &Fixture<'_
     assert_eq!(read().await, before);
 }
 
+pub(crate) async fn two_copies_of_the_controllers_agree(fixture: &Fixture<'_>) {
+    fixture.create_inputs().await;
+    fixture.create_on_hub().await;
+    for _ in 0..2 {
+        fixture.add_operator_with(fixture.spoke.client(), fixture.hub.client());
+        fixture.add_status_controller_with(fixture.spoke.client(), fixture.hub.client());
+    }
+    fixture.wait_for_component("UwlMetricsCollectorStatus", "DisabledMetrics").await;
+    fixture.wait_for_component("MetricsCollectorStatus", "UpdateSuccesful").await;
+    fixture.wait_for_reconcile().await;
+    let report = || fixture.collector_reports(Platform, ForwardSuccessful);
+    tokio::join!(report(), report());
+    fixture.wait_for_state("Available/ForwardSuccessful: MetricsCollector: ForwardSuccessful").await;
+    let read = || async {
+        let version = |object: Value| object["metadata"]["resourceVersion"].clone();
+        let on_spoke = fixture.spoke.get(fixture.spoke_path()).await.expect(200);
+        let on_hub = fixture.hub.get(fixture.hub_path()).await.expect(200);
+        let deployment = fixture.spoke.get(fixture.deployment_path(PLATFORM)).await.expect(200);
+        [on_spoke, on_hub, deployment].map(version)
+    };
+    fixture.wait_for_reconcile().await;
+    let before = read().await;
+    fixture.wait_for_reconcile().await;
+    assert_eq!(read().await, before);
+}
+
 pub(crate) async fn user_workload_collector_comes_and_goes(fixture: &Fixture<'_>) {
     fixture.create_inputs().await;
     fixture.create_on_hub().await;
