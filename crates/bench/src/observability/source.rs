@@ -24,6 +24,8 @@ use tokio::sync::watch;
 pub(super) const ELIDED_LABELS: [&str; 2] = ["prometheus", "prometheus_replica"];
 /// The size of the parts in which a response is sent.
 const CHUNK_BYTES: usize = 32 * 1024;
+/// How old the samples are: a Prometheus has scraped them before it is asked.
+const SAMPLE_AGE_MILLIS: i64 = 1_000;
 /// The number of nodes of the cluster.
 const NODES: usize = 50;
 
@@ -237,7 +239,7 @@ fn answer(source: &Source, lines: &[String], request: &Request<Incoming>) -> Res
         *response.status_mut() = StatusCode::NOT_FOUND;
         return response;
     }
-    let timestamp = Timestamp::now().as_millisecond();
+    let timestamp = Timestamp::now().as_millisecond() - SAMPLE_AGE_MILLIS;
     source.served.send_modify(|served| served.push(Served { at: Instant::now(), timestamp }));
     let content_type = http::HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(http::header::CONTENT_TYPE, content_type);
