@@ -45,7 +45,7 @@ pub(crate) struct ObservabilityArgs {
     #[arg(long, value_enum)]
     part: Option<Part>,
 
-    /// Part status: the number of clusters, from 1 to 20000. Each needs two open files.
+    /// Part status: the number of clusters, from 1 to 20000. Each has an open connection to the hub.
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     spokes: u32,
 

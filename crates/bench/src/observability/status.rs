@@ -91,13 +91,13 @@ pub(super) async fn measure(
     sleep(SETTLE_TIME).await;
 
     progress.step("changes");
-    let usage = Usage::of(&hub)?;
+    let (usage, begun) = (Usage::of(&hub)?, Instant::now());
     let made = make_changes(&spokes, &changes, plan).await?;
+    figures.add("status, changes made", Unit::PerSecond, made as f64 / begun.elapsed().as_secs_f64());
     usage.add_to(&mut figures, "status, changes", &hub)?;
     // What is pending afterwards is counted as lost.
     let _ = changes.wait_until_shown(ARRIVAL_TIMEOUT).await;
     let lost = changes.pending();
-    figures.add("status, changes made", Unit::PerSecond, made as f64 / plan.changing.as_secs_f64());
     figures.add("status, changes lost", Unit::Count, lost as f64);
     let mut latencies = changes.take_latencies();
     for (name, part) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
