@@ -179,16 +179,17 @@ impl Spokes {
 
     /// The revision of the store of all clusters, which every write increments by one.
     pub(super) async fn revision(&self) -> anyhow::Result<u64> {
-        let path = format!("{API}/observabilityaddons?limit=1");
+        let path = format!("{API}/namespaces/{ADDON_NAMESPACE}/observabilityaddons");
         let list: Value = spoke_client(&self.apis, 0).request(Request::get(path).body(Vec::new())?).await?;
         parse_revision(&list)
     }
 }
 
-/// The revision of the store of the hub, which every write increments by one.
+/// The revision of the store of the hub, which every write increments by one. The list has one object and no `limit`: after a
+/// list that is not read to its end, the API server writes a mark into its store, which would be counted.
 pub(super) async fn hub_revision(hub: &Server) -> anyhow::Result<u64> {
-    let body = hub.access.connect().await?.get(&format!("{HUB_ADDONS}?limit=1")).await?;
-    parse_revision(&serde_json::from_slice(&body)?)
+    let path = format!("{API}/namespaces/{}/observabilityaddons", spoke_name(0));
+    parse_revision(&serde_json::from_slice(&hub.access.connect().await?.get(&path).await?)?)
 }
 
 fn parse_revision(list: &Value) -> anyhow::Result<u64> {
