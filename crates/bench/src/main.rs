@@ -8,6 +8,7 @@ mod fleet;
 mod heartbeat;
 mod lifecycle;
 mod measurement;
+mod observability;
 mod process;
 mod report;
 mod server;
@@ -48,6 +49,7 @@ enum Benchmark {
     Heartbeat(heartbeat::HeartbeatArgs),
     Fleet(fleet::FleetArgs),
     Lifecycle(lifecycle::LifecycleArgs),
+    Observability(observability::ObservabilityArgs),
 }
 
 fn main() -> ExitCode {
@@ -67,5 +69,6 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Benchmark::Heartbeat(arguments) => heartbeat::run(&bellwether, &arguments),
         Benchmark::Fleet(arguments) => fleet::run(&bellwether, &arguments),
         Benchmark::Lifecycle(arguments) => lifecycle::run(&bellwether, &arguments),
+        Benchmark::Observability(arguments) => observability::run(&bellwether, &arguments),
     }
 }

@@ -57,18 +57,34 @@ impl Process {
 
     /// The resident memory of the process, in bytes.
     pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {path}; memory is measured on Linux only"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-        let kilobytes: u64 = line
-            .trim()
-            .trim_end_matches("kB")
-            .trim()
-            .parse()
-            .with_context(|| format!("{path} has no VmRSS"))?;
-        Ok(kilobytes * 1024)
+        read_memory(&self.child.id().to_string(), "VmRSS")
     }
+
+    /// The largest resident memory that the process has had so far, in bytes.
+    pub(crate) fn peak_bytes(&self) -> anyhow::Result<u64> {
+        read_memory(&self.child.id().to_string(), "VmHWM")
+    }
+}
+
+/// The resident memory of this process, in bytes.
+pub(crate) fn own_resident_bytes() -> anyhow::Result<u64> {
+    read_memory("self", "VmRSS")
+}
+
+/// Reads a field in kilobytes from the status of a process.
+fn read_memory(process: &str, field: &str) -> anyhow::Result<u64> {
+    let path = format!("/proc/{process}/status");
+    let status = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {path}; memory is measured on Linux only"))?;
+    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let kilobytes: u64 = value
+        .unwrap_or_default()
+        .trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse()
+        .with_context(|| format!("{path} has no {field}"))?;
+    Ok(kilobytes * 1024)
 }
 
 impl Drop for Process {

@@ -51,67 +51,90 @@ pub(crate) struct Figure {
     pub(crate) value: f64,
 }
 
-/// The values of a figure in all runs, for Bellwether and for Kubernetes.
+/// The values of a figure in all runs, for Bellwether and for the program beside it.
 #[derive(Debug)]
 struct Row {
     label: String,
     unit: Unit,
     bellwether: Vec<f64>,
-    kubernetes: Vec<f64>,
+    other: Vec<f64>,
 }
 
 impl Row {
     /// How many times better Bellwether is.
     fn ratio(&self) -> Option<f64> {
-        let (bellwether, kubernetes) = (median(&self.bellwether)?, median(&self.kubernetes)?);
+        let (bellwether, other) = (median(&self.bellwether)?, median(&self.other)?);
         let (better, worse) =
-            if self.unit.more_is_better() { (bellwether, kubernetes) } else { (kubernetes, bellwether) };
+            if self.unit.more_is_better() { (bellwether, other) } else { (other, bellwether) };
         (worse > 0.0).then(|| better / worse)
     }
 }
 
-/// The server that figures belong to.
+/// The program that figures belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Bellwether,
     Kubernetes,
+    Prometheus,
+}
+
+impl Side {
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Bellwether => "bellwether",
+            Self::Kubernetes => "kube-apiserver + etcd",
+            Self::Prometheus => "Prometheus agent",
+        }
+    }
+
+    fn json_key(self) -> &'static str {
+        match self {
+            Self::Bellwether => "bellwether",
+            Self::Kubernetes => "kubernetes",
+            Self::Prometheus => "prometheus",
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     rows: Vec<Row>,
+    /// The program beside Bellwether, if one was measured.
+    other: Option<Side>,
 }
 
 impl Report {
-    /// Adds the figures of one run on one server.
+    /// Adds the figures of one run of one program. A report has at most one program beside Bellwether.
     pub(crate) fn add(&mut self, side: Side, figures: Vec<Figure>) {
+        if side != Side::Bellwether {
+            self.other = Some(side);
+        }
         for Figure { label, unit, value } in figures {
             let found = self.rows.iter().position(|row| row.label == label);
             let index = found.unwrap_or(self.rows.len());
             if found.is_none() {
-                self.rows.push(Row { label, unit, bellwether: Vec::new(), kubernetes: Vec::new() });
+                self.rows.push(Row { label, unit, bellwether: Vec::new(), other: Vec::new() });
             }
             let Some(row) = self.rows.get_mut(index) else { continue };
             match side {
                 Side::Bellwether => row.bellwether.push(value),
-                Side::Kubernetes => row.kubernetes.push(value),
+                Side::Kubernetes | Side::Prometheus => row.other.push(value),
             }
         }
     }
 
     pub(crate) fn table(&self, notes: &[String]) -> String {
-        let compared = self.rows.iter().any(|row| !row.kubernetes.is_empty());
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        let mut header = vec!["", "bellwether"];
-        if compared {
-            header.extend(["kube-apiserver + etcd", "better by"]);
+        let mut header = vec!["", Side::Bellwether.heading()];
+        if let Some(other) = self.other {
+            header.extend([other.heading(), "better by"]);
         }
         table.set_header(header);
         for row in &self.rows {
             let mut cells = vec![row.label.clone(), format_amount(median(&row.bellwether), row.unit)];
-            if compared {
-                cells.push(format_amount(median(&row.kubernetes), row.unit));
+            if self.other.is_some() {
+                cells.push(format_amount(median(&row.other), row.unit));
                 cells.push(row.ratio().map_or("–".to_owned(), |ratio| format!("{}×", format_number(ratio))));
             }
             table.add_row(cells);
@@ -124,6 +147,8 @@ impl Report {
     }
 
     pub(crate) fn json(&self, notes: &[String]) -> Value {
+        let ours = Side::Bellwether.json_key();
+        let theirs = self.other.unwrap_or(Side::Kubernetes).json_key();
         let side = |values: &[f64]| median(values).map(|median| json!({"median": median, "rounds": values}));
         let figures: Vec<Value> = self
             .rows
@@ -133,8 +158,8 @@ impl Report {
                     "figure": row.label,
                     "unit": row.unit.symbol(),
                     "moreIsBetter": row.unit.more_is_better(),
-                    "bellwether": side(&row.bellwether),
-                    "kubernetes": side(&row.kubernetes),
+                    ours: side(&row.bellwether),
+                    theirs: side(&row.other),
                     "betterBy": row.ratio(),
                 })
             })
@@ -176,12 +201,8 @@ mod tests {
             (Unit::Megabytes, 30.0, 15.0, Some(0.5)),
             (Unit::Kilobytes, 0.0, 15.0, None),
         ] {
-            let row = Row {
-                label: String::new(),
-                unit,
-                bellwether: vec![bellwether],
-                kubernetes: vec![kubernetes],
-            };
+            let row =
+                Row { label: String::new(), unit, bellwether: vec![bellwether], other: vec![kubernetes] };
             assert_eq!(row.ratio(), expected, "{unit:?}");
         }
     }
@@ -196,6 +217,19 @@ mod tests {
         let table = report.table(&["a note".to_owned()]);
         for expected in ["2.00 ms", "8.00 ms", "4.00×", "a note"] {
             assert!(table.contains(expected), "no {expected:?} in {table}");
+        }
+    }
+
+    #[test]
+    fn program_beside_bellwether_is_named() {
+        for (side, heading, key) in [
+            (Side::Kubernetes, "kube-apiserver + etcd", "kubernetes"),
+            (Side::Prometheus, "Prometheus agent", "prometheus"),
+        ] {
+            let mut report = Report::default();
+            report.add(side, figure("memory", Unit::Megabytes, 7.0));
+            assert!(report.table(&[]).contains(heading), "{side:?}");
+            assert_eq!(report.json(&[])["figures"][0][key]["median"], 7.0);
         }
     }
 

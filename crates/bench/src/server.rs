@@ -23,6 +23,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The data directory of Bellwether, in the temporary directory.
 const DATA_DIR: &str = "data";
 
+/// The group that has all permissions on both servers, and whose requests are not limited in number.
+const MASTERS: &str = "system:masters";
+
 /// Logs every request, without its body.
 const AUDIT_POLICY: &str =
     "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
@@ -39,7 +42,7 @@ pub(crate) enum ServerKind {
 pub(crate) struct Server {
     // Dropped in this order: the processes have ended when the directory is removed.
     processes: Vec<Process>,
-    _dir: TempDir,
+    dir: TempDir,
     /// The directory of its certificates and its audit log.
     home: PathBuf,
     address: SocketAddr,
@@ -59,9 +62,29 @@ impl Server {
         self.processes.iter().map(Process::cpu_time).sum()
     }
 
+    /// Kills the server. Its data, its address and its certificates stay.
+    pub(crate) fn kill(&mut self) {
+        self.processes.clear();
+    }
+
+    /// Starts Bellwether after [`kill`](Self::kill), on its data and at its address.
+    pub(crate) async fn start_again(&mut self, bellwether: &Bellwether) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        let mut process = spawn_bellwether(bellwether, self.address, &self.home, self.dir.path())?;
+        poll_until_some(&mut process, async || check_ready(&self.access).await.ok()).await?;
+        self.ready_after = begun.elapsed();
+        self.processes.push(process);
+        Ok(())
+    }
+
     /// Writes a kubeconfig with all permissions. The audit log shows its requests with this user name.
     pub(crate) fn write_kubeconfig(&self, user: &str) -> anyhow::Result<PathBuf> {
-        let Credentials { ca, certificate, key } = sign_certificate(&self.home.join("pki"), user)?;
+        self.write_kubeconfig_of_group(user, MASTERS)
+    }
+
+    /// Writes a kubeconfig with the permissions of a group.
+    pub(crate) fn write_kubeconfig_of_group(&self, user: &str, group: &str) -> anyhow::Result<PathBuf> {
+        let Credentials { ca, certificate, key } = sign_certificate(&self.home.join("pki"), user, group)?;
         let encode = |pem: &str| base64::engine::general_purpose::STANDARD.encode(pem);
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": user,
@@ -126,10 +149,9 @@ struct Endpoints {
 
 async fn start_bellwether(bellwether: &Bellwether, dir: TempDir) -> anyhow::Result<Server> {
     let data = dir.path().join(DATA_DIR);
-    let data_dir = data.display().to_string();
-    let arguments = ["run", "apiserver", "--listen", "127.0.0.1:0", "--data-dir", &data_dir];
     let begun = Instant::now();
-    let mut process = bellwether.spawn(&arguments, dir.path())?;
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut process = spawn_bellwether(bellwether, any_port, &data, dir.path())?;
     let text =
         poll_until_some(&mut process, async || std::fs::read(data.join("endpoints.json")).ok()).await?;
     let addresses: Endpoints = serde_json::from_slice(&text)?;
@@ -140,7 +162,17 @@ async fn start_bellwether(bellwether: &Bellwether, dir: TempDir) -> anyhow::Resu
     let access = Access::new(address, &credentials)?;
     poll_until_some(&mut process, async || check_ready(&access).await.ok()).await?;
     let ready_after = begun.elapsed();
-    Ok(Server { processes: vec![process], _dir: dir, home: data, address, access, ready_after })
+    Ok(Server { processes: vec![process], dir, home: data, address, access, ready_after })
+}
+
+fn spawn_bellwether(
+    bellwether: &Bellwether,
+    listen: SocketAddr,
+    data: &Path,
+    log_dir: &Path,
+) -> anyhow::Result<Process> {
+    let (listen, data) = (listen.to_string(), data.display().to_string());
+    bellwether.spawn(&["run", "apiserver", "--listen", &listen, "--data-dir", &data], log_dir)
 }
 
 async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Server> {
@@ -163,7 +195,7 @@ async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Server>
 
     let pki = dir.path().join("pki");
     Pki::load_or_create(&pki, &[Ipv4Addr::LOCALHOST.into()])?;
-    let credentials = sign_certificate(&pki, "admin")?;
+    let credentials = sign_certificate(&pki, "admin", MASTERS)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, secure));
     let access = Access::new(address, &credentials)?;
     // Bellwether has an audit log, too.
@@ -196,18 +228,18 @@ async fn start_kubernetes(assets: &Path, dir: TempDir) -> anyhow::Result<Server>
     poll_until_some(&mut apiserver, async || check_ready(&access).await.ok()).await?;
     let ready_after = begun.elapsed();
     let home = dir.path().to_owned();
-    Ok(Server { processes: vec![apiserver, etcd], _dir: dir, home, address, access, ready_after })
+    Ok(Server { processes: vec![apiserver, etcd], dir, home, address, access, ready_after })
 }
 
-/// Signs a client certificate in the group system:masters, which has all permissions on both servers.
-fn sign_certificate(pki: &Path, user: &str) -> anyhow::Result<Credentials> {
+/// Signs a client certificate of a user in a group.
+fn sign_certificate(pki: &Path, user: &str, group: &str) -> anyhow::Result<Credentials> {
     let read = |name: &str| std::fs::read_to_string(pki.join(name));
     let ca = read("ca.crt")?;
     let issuer = Issuer::from_ca_cert_pem(&ca, KeyPair::from_pem(&read("ca.key")?)?)?;
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(Vec::<String>::new())?;
     params.distinguished_name.push(DnType::CommonName, user);
-    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    params.distinguished_name.push(DnType::OrganizationName, group);
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     let certificate = params.signed_by(&key, &issuer)?.pem();
     Ok(Credentials { ca, certificate, key: key.serialize_pem() })
@@ -242,7 +274,7 @@ async fn poll_until_some<T>(process: &mut Process, poll: impl AsyncFn() -> Optio
 }
 
 /// Finds a free port: kube-apiserver and etcd do not report a port that they select themselves.
-fn free_port() -> anyhow::Result<u16> {
+pub(crate) fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
