@@ -79,8 +79,13 @@ impl Index {
 
     /// The hub has these conditions.
     pub(super) fn set_on_hub(&mut self, conditions: Value) {
+        // A change that arrived during a retry was not enqueued.
+        let is_current = self.addon.as_ref().is_none_or(|addon| conditions_json(addon) == conditions);
         self.on_hub = Some(conditions);
         self.is_hub_failing = false;
+        if !is_current {
+            self.dirty.enqueue(Side::Hub);
+        }
     }
 
     /// The copy to the hub failed, and is retried.
@@ -150,6 +155,26 @@ mod tests {
         index.set_on_hub(conditions_json(&settled));
         index.apply(settled);
         assert_eq!(dirty(&mut index), []);
+    }
+
+    #[tokio::test]
+    async fn change_during_a_retry_that_succeeds_is_copied_too() {
+        let mut index = Index::new(Vocabulary::Seed, Arc::new(SteadyClock::default()));
+        let settled = |reason: &str, type_: &str| {
+            let message = format!("MetricsCollector: {reason}");
+            addon(json!([
+                condition("MetricsCollectorStatus", reason, ""),
+                condition(type_, reason, &message)
+            ]))
+        };
+        let before = settled("ForwardSuccessful", "Available");
+        index.apply(before.clone());
+        index.hub_failed();
+        assert_eq!(dirty(&mut index), [Side::Hub]);
+        index.apply(settled("ForwardFailure", "Degraded"));
+        assert_eq!(dirty(&mut index), [], "a change does not try earlier");
+        index.set_on_hub(conditions_json(&before));
+        assert_eq!(dirty(&mut index), [Side::Hub]);
     }
 
     #[tokio::test]

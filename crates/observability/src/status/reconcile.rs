@@ -154,9 +154,9 @@ impl IndexedReconciler for StatusController {
     type Error = StatusError;
     const NAME: &'static str = NAME;
     const CONCURRENCY: usize = 2;
-    // After a hub restart, every cluster has tried again within two minutes.
+    // After a hub restart, every cluster has tried again and been answered within two minutes.
     const RETRY: BackoffPolicy =
-        BackoffPolicy { initial: Duration::from_secs(1), max: Duration::from_secs(120) };
+        BackoffPolicy { initial: Duration::from_secs(1), max: Duration::from_secs(90) };
 
     fn take_dirty(&self) -> DirtyKeys<Side> {
         self.index.lock().dirty.take()
