@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bellwether_api::cluster::ManagedCluster;
 use bellwether_api::observability::ObservabilityAddon;
+use bellwether_observability::cluster_state::ClusterState;
 use bellwether_observability::vocabulary::ADDON_NAME;
 use bellwether_runtime::{Context, IndexSource as _, Watch, Watches};
 use jiff::Timestamp;
@@ -164,11 +165,7 @@ fn watches(target: &Target, arguments: &StatusArgs, fleet: Arc<Mutex<Fleet>>) ->
 }
 
 /// The table, with a summary above, in the frame that an error leaves.
-fn live_lines(
-    rows: &mut [bellwether_observability::cluster_state::ClusterState],
-    format: Format,
-    has_error: bool,
-) -> Vec<String> {
+fn live_lines(rows: &mut [ClusterState], format: Format, has_error: bool) -> Vec<String> {
     let now = Timestamp::now();
     let mut lines = vec![format!("{}  {}", time_of_day(now), table::summary(rows)), String::new()];
     let frame = frame().without(lines.len() + usize::from(has_error));

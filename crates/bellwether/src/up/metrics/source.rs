@@ -10,7 +10,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
-use axum::response::IntoResponse;
 use axum::routing::get;
 use bellwether_observability::operator::{PLATFORM_SERVICE, USER_WORKLOAD_STATEFUL_SET};
 use bellwether_simulator::{ANNOTATION, Behaviour};
@@ -40,33 +39,31 @@ enum Part {
     UserWorkloads,
 }
 
+impl Part {
+    /// The part in the path of a request.
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "platform" => Some(Self::Platform),
+            "user-workloads" => Some(Self::UserWorkloads),
+            _ => None,
+        }
+    }
+}
+
 pub(super) fn routes(clients: HashMap<String, Client>) -> Router {
-    Router::new()
-        .route("/{spoke}/platform/federate", get(serve_platform))
-        .route("/{spoke}/user-workloads/federate", get(serve_user_workloads))
-        .with_state(Arc::new(clients))
+    Router::new().route("/{spoke}/{part}/federate", get(serve)).with_state(Arc::new(clients))
 }
 
-async fn serve_platform(
+async fn serve(
     State(clients): State<Clients>,
-    Path(spoke): Path<String>,
+    Path((spoke, part)): Path<(String, String)>,
     RawQuery(query): RawQuery,
-) -> Result<impl IntoResponse, Failure> {
-    serve(&clients, &spoke, query.as_deref().unwrap_or_default(), Part::Platform).await
-}
-
-async fn serve_user_workloads(
-    State(clients): State<Clients>,
-    Path(spoke): Path<String>,
-    RawQuery(query): RawQuery,
-) -> Result<impl IntoResponse, Failure> {
-    serve(&clients, &spoke, query.as_deref().unwrap_or_default(), Part::UserWorkloads).await
-}
-
-async fn serve(clients: &Clients, spoke: &str, query: &str, part: Part) -> Result<String, Failure> {
-    let unknown = || (StatusCode::NOT_FOUND, format!("there is no spoke {spoke}\n"));
-    let client = clients.get(spoke).ok_or_else(unknown)?;
-    let selectors = selectors(query).map_err(|error| (StatusCode::BAD_REQUEST, error + "\n"))?;
+) -> Result<String, Failure> {
+    let unknown = || (StatusCode::NOT_FOUND, format!("there is no source {spoke}/{part}\n"));
+    let client = clients.get(&spoke).ok_or_else(unknown)?;
+    let part = Part::parse(&part).ok_or_else(unknown)?;
+    let selectors = selectors(query.as_deref().unwrap_or_default());
+    let selectors = selectors.map_err(|error| (StatusCode::BAD_REQUEST, error + "\n"))?;
     match behaviour(client, part).await? {
         Behaviour::Succeed => {}
         Behaviour::SucceedAfter(delay) => tokio::time::sleep(delay).await,
