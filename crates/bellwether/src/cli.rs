@@ -70,6 +70,15 @@ pub(crate) enum Command {
     /// Exit codes: see the help of each command.
     #[command(subcommand, verbatim_doc_comment)]
     Observability(crate::observability::arguments::Action),
+    /// Show what is in the built-in queue, and deliver dead letters again
+    ///
+    ///   bellwether broker status
+    ///   bellwether broker peek
+    ///   bellwether broker dead-letters
+    ///
+    /// Exit codes: see the help of each command.
+    #[command(subcommand, verbatim_doc_comment)]
+    Broker(crate::broker::Action),
     Cluster(crate::fleet::arguments::ClusterArgs),
     Nodepool(crate::fleet::arguments::NodepoolArgs),
     /// Run one component, for production
@@ -93,9 +102,11 @@ pub(crate) enum Role {
     Apiserver(ApiserverArgs),
     Hub(crate::hub::HubArgs),
     Agent(crate::agent::AgentArgs),
-    // Boxed: it has many more arguments than the others.
+    // Boxed: some have many more arguments than the others.
     Collector(Box<crate::collector::CollectorArgs>),
     FleetApi(crate::fleet_api::FleetApiArgs),
+    Sentinel(Box<crate::sentinel::SentinelArgs>),
+    Adapter(Box<crate::adapter::AdapterArgs>),
 }
 
 /// Run everything on this machine: the Kubernetes API of a hub and its spokes, their controllers, and the fleet API

@@ -65,7 +65,8 @@ pub(crate) struct FleetApiArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommonArgs {
     /// The names of the two conditions of clusters and node pools in the fleet API: `ready` for Ready and Available, `upstream` for Reconciled and
-    /// LastKnownReconciled. Searches accept both.
+    /// LastKnownReconciled, `both` for all four, if clients of both kinds share the API. Searches accept either name. After a
+    /// change, the conditions of all resources are computed again.
     #[arg(long, value_name = "NAMES", value_enum, default_value_t = Names::Ready)]
     vocabulary: Names,
 
@@ -80,6 +81,7 @@ impl CommonArgs {
         match self.vocabulary {
             Names::Ready => Vocabulary::Ready,
             Names::Upstream => Vocabulary::Upstream,
+            Names::Both => Vocabulary::Both,
         }
     }
 
@@ -99,6 +101,7 @@ impl CommonArgs {
 enum Names {
     Ready,
     Upstream,
+    Both,
 }
 
 /// The database of the fleet API.

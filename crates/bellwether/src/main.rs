@@ -1,7 +1,9 @@
 //! The `bellwether` binary: parses arguments and starts the command. What the commands do is in the other crates.
 
+mod adapter;
 mod addon;
 mod agent;
+mod broker;
 mod cli;
 mod collector;
 mod controllers;
@@ -19,6 +21,7 @@ mod outcome;
 mod output;
 mod role;
 mod screen;
+mod sentinel;
 mod signals;
 mod target;
 mod up;
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         cli::Command::Addon(action) => addon::run(action),
         cli::Command::Heartbeat(action) => heartbeat::run(action),
         cli::Command::Observability(action) => observability::run(action),
+        cli::Command::Broker(action) => broker::run(action),
         cli::Command::Cluster(arguments) => fleet::run_cluster(arguments),
         cli::Command::Nodepool(arguments) => fleet::run_nodepool(arguments),
         cli::Command::Run { role: cli::Role::Apiserver(arguments) } => up::run_apiserver(arguments),
@@ -45,6 +49,8 @@ fn main() -> ExitCode {
         cli::Command::Run { role: cli::Role::Agent(arguments) } => agent::run(&arguments),
         cli::Command::Run { role: cli::Role::Collector(arguments) } => collector::run(&arguments),
         cli::Command::Run { role: cli::Role::FleetApi(arguments) } => fleet_api::run(&arguments),
+        cli::Command::Run { role: cli::Role::Sentinel(arguments) } => sentinel::run(&arguments),
+        cli::Command::Run { role: cli::Role::Adapter(arguments) } => adapter::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -125,7 +125,7 @@ impl Role<'_> {
     }
 
     /// An identity that no other replica has: host name, process and a random part.
-    fn identity(&self) -> String {
+    pub(crate) fn identity(&self) -> String {
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| self.name.to_owned());
         format!("{host}-{:08x}", rand::random::<u32>())
     }

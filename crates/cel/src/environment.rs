@@ -13,6 +13,7 @@ use crate::functions::{Call, CustomFunction, Functions};
 use crate::position::Positions;
 use crate::program::{Limits, Program};
 use crate::schema::AnyTimestamp;
+use crate::typed::ResultType;
 use crate::types::Type;
 use crate::value::Value;
 
@@ -140,7 +141,8 @@ impl Environment {
             literals: Literals::Mixed,
             dynamic_size: ASSUMED_SIZE,
         };
-        let estimate = check(&program, declarations)?.cost;
+        let checked = check(&program, declarations)?;
+        let (result_type, estimate) = (ResultType::of(&checked.kind), checked.cost);
         if estimate > self.cost_limit {
             let limit = self.cost_limit;
             let message = format!("the estimated cost of {estimate} exceeds the cost limit of {limit}");
@@ -150,6 +152,7 @@ impl Environment {
         Ok(Expression {
             program,
             positions,
+            result_type,
             variables: self.variables.clone(),
             functions: self.functions.clone(),
             cost_limit: self.cost_limit,
@@ -162,6 +165,7 @@ impl Environment {
 pub struct Expression {
     program: Program,
     positions: Option<Positions>,
+    result_type: ResultType,
     variables: Vec<(String, VariableType)>,
     functions: Functions,
     cost_limit: u64,
@@ -171,6 +175,11 @@ impl Expression {
     /// The text of the expression.
     pub fn text(&self) -> &str {
         self.program.text()
+    }
+
+    /// The type of the result, as far as it is known before an evaluation.
+    pub fn result_type(&self) -> ResultType {
+        self.result_type
     }
 
     /// Evaluates the expression with these values of its variables.

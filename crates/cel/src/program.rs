@@ -93,6 +93,11 @@ impl Program {
         self.identifiers.iter().any(|identifier| identifier == variable)
     }
 
+    /// The names that the expression uses: variables, and those that its loops declare.
+    pub fn identifiers(&self) -> &[String] {
+        &self.identifiers
+    }
+
     /// Where the parts of the expression are; `None` if the parser does not tell.
     pub(crate) fn positions(&self) -> Option<Positions> {
         on_deep_stack(&self.text, || Positions::find(&self.text, &self.expression)).flatten()

@@ -46,6 +46,17 @@ pub enum ResultType {
     Other,
 }
 
+impl ResultType {
+    pub(crate) fn of(kind: &Type<'_>) -> Self {
+        match kind {
+            Type::Bool => Self::Bool,
+            Type::Text(_) => Self::String,
+            Type::Dyn(_) => Self::Dynamic,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// What the check of an expression tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
@@ -116,13 +127,7 @@ impl Program {
             dynamic_size: Type::DYN.max_size(),
         };
         let checked = check(self, declarations)?;
-        let result = match checked.kind {
-            Type::Bool => ResultType::Bool,
-            Type::Text(_) => ResultType::String,
-            Type::Dyn(_) => ResultType::Dynamic,
-            _ => ResultType::Other,
-        };
-        Ok(Estimate { result, cost: checked.cost })
+        Ok(Estimate { result: ResultType::of(&checked.kind), cost: checked.cost })
     }
 
     /// Evaluates the expression with these variables, and ends it when it has cost more than the limit.

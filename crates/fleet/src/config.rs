@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
-use serde::{Deserialize, Deserializer, de};
+use bellwether_runtime::yaml::{self, YamlError};
+use serde::Deserialize;
 
 use crate::http::{AuthConfig, AuthError, TenancyConfig, TenancyError};
 use crate::kinds::{KindConfig, KindError, Kinds};
@@ -44,7 +44,7 @@ pub struct Limits {
     /// The maximum size of a request body.
     pub max_body_bytes: usize,
     /// The timeout of requests other than watches.
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "yaml::duration")]
     pub request_timeout: Duration,
     /// The maximum number of concurrent watches.
     pub max_watchers: usize,
@@ -75,24 +75,12 @@ const MAX_WATCHERS: usize = 1_000_000;
 /// The largest value of status_log_days.
 const MAX_LOG_DAYS: u32 = 3650;
 
-/// Parses a duration such as `500ms`, `30s` or `1m30s`.
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let parsed: Option<SignedDuration> = text.parse().ok();
-    let duration = parsed.and_then(|duration| Duration::try_from(duration).ok());
-    duration.ok_or_else(|| {
-        de::Error::custom(format!(
-            "{text:?} is not a duration: use a number with a unit, such as 500ms, 30s or 1m30s"
-        ))
-    })
-}
-
 /// Why a configuration is rejected.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ConfigError {
-    #[error("{path}:{line}:{column}: {cause}")]
-    Text { path: String, line: u64, column: u64, cause: String },
+    #[error(transparent)]
+    Text(#[from] YamlError),
     #[error("{path}: {source}")]
     Kinds { path: String, source: KindError },
     #[error("{path}: {source}")]
@@ -107,15 +95,7 @@ impl Config {
     /// Parses the text of a file; `path` is used in errors. Files that it refers to are not opened.
     pub fn parse(text: &str, path: &str) -> Result<Self, ConfigError> {
         // An empty file, or one with only comments, has the defaults.
-        let read: Result<Option<Self>, _> = serde_saphyr::from_str(text);
-        let config = read.map_err(|error| {
-            let at = error.location();
-            let (line, column) = at.map_or((1, 1), |at| (at.line(), at.column()));
-            let cause = first_line(&error);
-            let cause = cause.trim_end_matches(&format!(" at line {line}, column {column}")).to_owned();
-            ConfigError::Text { path: path.to_owned(), line, column, cause }
-        })?;
-        let config = config.unwrap_or_default();
+        let config: Self = yaml::parse(text, path)?.unwrap_or_default();
         config.check(path)?;
         Ok(config)
     }
@@ -153,12 +133,6 @@ impl Config {
         }
         Ok(())
     }
-}
-
-/// The message of an error without the excerpt of the file.
-fn first_line(error: &serde_saphyr::Error) -> String {
-    let message = error.without_snippet().to_string();
-    message.lines().next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

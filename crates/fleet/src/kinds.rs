@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::mapping::{Mapping, MappingConfig, MappingError};
 use crate::vocabulary::{Vocabulary, adapter_condition};
@@ -93,6 +94,7 @@ pub struct Kind {
 pub struct Kinds {
     by_name: BTreeMap<String, Kind>,
     vocabulary: Vocabulary,
+    rules: String,
 }
 
 /// An error of the configuration of kinds.
@@ -150,6 +152,7 @@ impl Kinds {
                 configs.push(built_in);
             }
         }
+        let rules = rules_of(&configs, vocabulary);
         let mut by_name = BTreeMap::new();
         let mut plurals = BTreeSet::new();
         for config in configs {
@@ -161,7 +164,7 @@ impl Kinds {
                 return Err(KindError::Twice(earlier.name));
             }
         }
-        let kinds = Self { by_name, vocabulary };
+        let kinds = Self { by_name, vocabulary, rules };
         kinds.iter().try_for_each(|kind| kinds.check_ancestry(kind))?;
         Ok(kinds)
     }
@@ -191,6 +194,11 @@ impl Kinds {
     /// The kinds whose parent kind this is.
     pub fn children_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Kind> {
         self.iter().filter(move |kind| kind.parent.as_deref() == Some(name))
+    }
+
+    /// The rules by which conditions are computed, as text: equal rules compute equal conditions from equal reports.
+    pub fn rules(&self) -> &str {
+        &self.rules
     }
 
     /// The names of the combined conditions.
@@ -236,6 +244,21 @@ impl Kind {
             mappings: mappings.into_values().collect(),
         })
     }
+}
+
+/// Increase it when the computation of conditions changes, so that stored conditions are computed again.
+const RULES_VERSION: u32 = 1;
+
+fn rules_of(configs: &[KindConfig], vocabulary: Vocabulary) -> String {
+    let kinds: BTreeMap<&str, serde_json::Value> = configs
+        .iter()
+        .map(|config| {
+            let rules =
+                json!({"required_adapters": config.required_adapters, "conditions": config.conditions});
+            (config.kind.as_str(), rules)
+        })
+        .collect();
+    json!({"version": RULES_VERSION, "vocabulary": vocabulary, "kinds": kinds}).to_string()
 }
 
 fn check_names(config: &KindConfig) -> Result<(), KindError> {

@@ -9,6 +9,7 @@ pub mod http;
 pub mod kinds;
 pub mod mapping;
 mod measured;
+mod recompute;
 pub mod resource;
 pub mod search;
 pub mod serve;
@@ -18,3 +19,4 @@ pub mod writer;
 
 pub use fleet::Fleet;
 pub use measured::Measured;
+pub use recompute::RecomputeError;

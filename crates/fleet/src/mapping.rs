@@ -11,7 +11,7 @@ use bellwether_cel::{
 };
 use bellwether_conditions::{Status, shorten};
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use crate::resource::{AdapterStatus, Resource, ResourceCondition};
@@ -35,7 +35,7 @@ const MASKED: &str = "***";
 const SECRETS: [&str; 7] = ["password", "secret", "token", "api_key", "apikey", "credential", "private_key"];
 
 /// A condition as the configuration declares it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MappingConfig {
     /// The type of the condition.
@@ -48,7 +48,7 @@ pub struct MappingConfig {
 }
 
 /// The status, reason and message of a condition.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutputConfig {
     /// Gives `True` or `False`.
@@ -62,7 +62,7 @@ pub struct OutputConfig {
 }
 
 /// One expression.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExpressionConfig {
     /// Its text.

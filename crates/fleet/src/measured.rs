@@ -75,6 +75,14 @@ impl Store for Measured {
         measure(&self.metrics, "existing", self.store.existing(after, through, limit)).await
     }
 
+    async fn computed_rules(&self) -> Result<Option<String>, StoreError> {
+        measure(&self.metrics, "computed_rules", self.store.computed_rules()).await
+    }
+
+    async fn set_computed_rules(&self, rules: &str) -> Result<(), StoreError> {
+        measure(&self.metrics, "set_computed_rules", self.store.set_computed_rules(rules)).await
+    }
+
     fn revision(&self) -> watch::Receiver<Revision> {
         self.store.revision()
     }

@@ -28,6 +28,11 @@ impl Id {
         let context = uuid::timestamp::context::ContextV7::new();
         Self(Uuid::new_v7(uuid::Timestamp::from_unix(&context, seconds, nanoseconds)))
     }
+
+    /// The bytes of the ID.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.into_bytes()
+    }
 }
 
 impl fmt::Display for Id {

@@ -16,6 +16,7 @@ use crate::fleet::Fleet;
 use crate::http::{self, Access, AuthError};
 use crate::kinds::{KindError, Kinds};
 use crate::measured::Measured;
+use crate::recompute;
 use crate::store::Store;
 
 /// The interval and the timeout of database health checks.
@@ -56,7 +57,7 @@ pub fn assemble(
     let kinds = Kinds::new(entities, vocabulary)?;
     let access = Access::new(&auth, tenancy)?;
     let store: Arc<dyn Store> = Arc::new(Measured::new(store, metrics));
-    http::count_pending(metrics, Arc::downgrade(&store), vocabulary.current(), clock.clone());
+    http::count_pending(metrics, Arc::downgrade(&store), vocabulary.counted(), clock.clone());
 
     let spawn_until_shutdown = |task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>| {
         let requested = shutdown.requested();
@@ -74,6 +75,7 @@ pub fn assemble(
     }
 
     let (fleet, writing) = Fleet::open(store, kinds, clock);
+    spawn_until_shutdown(Box::pin(recompute::retry_until_computed(fleet.clone())));
     shutdown.spawn_last(async move {
         if let Err(error) = writing.await {
             tracing::error!(%error, "the writer of the fleet has panicked");
@@ -212,6 +214,14 @@ mod tests {
         }
 
         async fn existing(&self, _: Revision, _: Revision, _: usize) -> Result<Vec<Event>, StoreError> {
+            unavailable()
+        }
+
+        async fn computed_rules(&self) -> Result<Option<String>, StoreError> {
+            unavailable()
+        }
+
+        async fn set_computed_rules(&self, _: &str) -> Result<(), StoreError> {
             unavailable()
         }
 

@@ -1,19 +1,23 @@
 //! The names of conditions. The two combined conditions of a resource have two pairs of names; both are accepted in searches.
 
+use serde::Serialize;
+
 /// The names of the two combined conditions of a resource.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Vocabulary {
     /// `Ready` and `Available`.
     #[default]
     Ready,
     /// `Reconciled` and `LastKnownReconciled`.
     Upstream,
+    /// Both pairs, so that clients of either share an API.
+    Both,
 }
 
 /// All adapters report the current generation as available: both names.
-const CURRENT: [&str; 2] = ["Ready", "Reconciled"];
+static CURRENT: [&str; 2] = ["Ready", "Reconciled"];
 /// The last known good generation is still available: both names.
-const LAST_KNOWN: [&str; 2] = ["Available", "LastKnownReconciled"];
+static LAST_KNOWN: [&str; 2] = ["Available", "LastKnownReconciled"];
 
 /// The conditions of a report.
 pub mod reported {
@@ -28,19 +32,30 @@ pub mod reported {
 }
 
 impl Vocabulary {
-    /// The name of the condition for the current generation.
-    pub fn current(self) -> &'static str {
+    /// The names of the condition for the current generation.
+    pub fn current(self) -> &'static [&'static str] {
+        self.choose(&CURRENT)
+    }
+
+    /// The names of the condition for the last known good generation.
+    pub fn last_known(self) -> &'static [&'static str] {
+        self.choose(&LAST_KNOWN)
+    }
+
+    /// The name by which resources are counted whose current generation is not ready.
+    pub fn counted(self) -> &'static str {
         match self {
-            Self::Ready => "Ready",
+            Self::Ready | Self::Both => "Ready",
             Self::Upstream => "Reconciled",
         }
     }
 
-    /// The name of the condition for the last known good generation.
-    pub fn last_known(self) -> &'static str {
+    fn choose(self, both: &'static [&'static str; 2]) -> &'static [&'static str] {
+        let [ready, upstream] = both;
         match self {
-            Self::Ready => "Available",
-            Self::Upstream => "LastKnownReconciled",
+            Self::Ready => std::slice::from_ref(ready),
+            Self::Upstream => std::slice::from_ref(upstream),
+            Self::Both => both,
         }
     }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::decide::{Batch, Create, Patch, Refusal, Reported, Target};
 use crate::kinds::Kinds;
-use crate::resource::{Report, Resource};
+use crate::resource::{Id, Report, Resource};
 use crate::store::{Needs, Store, StoreError};
 
 /// The maximum number of commands of a transaction.
@@ -27,16 +27,39 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Command {
-    Create { create: Create, by: String },
-    Patch { target: Target, patch: Patch, by: String },
-    Delete { target: Target, by: String },
-    ForceDelete { target: Target },
-    Report { target: Target, report: Report },
+    Create {
+        create: Create,
+        by: String,
+    },
+    Patch {
+        target: Target,
+        patch: Patch,
+        by: String,
+    },
+    Delete {
+        target: Target,
+        by: String,
+    },
+    ForceDelete {
+        target: Target,
+    },
+    Report {
+        target: Target,
+        report: Report,
+    },
+    /// Computes the conditions again, or completes a deletion that waits for nothing any more.
+    Recompute {
+        id: Id,
+    },
 }
 
 impl Command {
     fn add_needs(&self, needs: &mut Needs) {
         let target = match self {
+            Self::Recompute { id } => {
+                needs.lineages.insert(*id);
+                return;
+            }
             Self::Create { create, .. } => {
                 needs.lineages.extend(create.owner.as_ref().map(|owner| owner.id));
                 needs.names.insert(create.name_key());
@@ -60,6 +83,10 @@ impl Command {
             Self::Delete { target, by } => batch.delete(&target, &by).map(resource),
             Self::ForceDelete { target } => batch.force_delete(&target).map(resource),
             Self::Report { target, report } => batch.report(&target, &report).map(Done::Reported),
+            Self::Recompute { id } => {
+                batch.settle_now(id);
+                Ok(Done::Recomputed)
+            }
         }
     }
 }
@@ -71,6 +98,8 @@ pub enum Done {
     Resource(Box<Resource>),
     /// The verdict on a report.
     Reported(Reported),
+    /// The conditions follow the rules.
+    Recomputed,
 }
 
 /// Why a command failed.

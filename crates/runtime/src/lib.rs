@@ -11,6 +11,7 @@
 //! | [`Leadership`], [`Election`] | which of several replicas acts |
 //! | [`Metrics`], [`Health`], [`http`] | what the process reports about itself |
 //! | [`reloading`](fn@reloading) | a client that reads its credentials again when they change |
+//! | [`yaml`] | strict configuration files, with the place of an error |
 //! | [`Shutdown`] | a stop that finishes what is running |
 //!
 //! **Nothing here knows one of our kinds.** Both controllers bound their concurrency, never reconcile a key twice at the
@@ -34,6 +35,7 @@ mod shutdown;
 mod timers;
 mod watches;
 mod work_queue;
+pub mod yaml;
 
 pub use backoff::BackoffPolicy;
 pub use context::Context;

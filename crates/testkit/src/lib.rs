@@ -4,7 +4,7 @@
 //! - [`real`]: etcd, kube-apiserver and kube-controller-manager from `KUBEBUILDER_ASSETS`.
 //!
 //! [`rights`] runs controllers with the deployed permissions. [`postgres`] starts PostgreSQL for tests of SQL
-//! stores, [`prometheus`] starts Prometheus for tests of the metrics collector.
+//! stores, [`prometheus`] starts Prometheus for tests of the metrics collector, [`nats`] and [`rabbitmq`] start message brokers.
 //!
 //! A [`Cluster`] gives a `kube::Client`, raw requests, and watch streams with a deadline. This crate is for
 //! tests only: if something is missing or late, it panics with a message.
@@ -20,8 +20,10 @@ mod cluster;
 mod crash;
 pub mod embedded;
 mod hub_and_spoke;
+pub mod nats;
 pub mod postgres;
 pub mod prometheus;
+pub mod rabbitmq;
 pub mod real;
 mod request;
 pub mod rights;

@@ -4,6 +4,7 @@
 mod join;
 mod metrics;
 mod objects;
+mod pulses;
 mod rbac;
 
 use std::fs::{File, TryLockError};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use axum::Router;
+use bellwether_adapter::addons::IDENTITY as ADDONS_ADAPTER;
 use bellwether_agent::{Agent, HubHash};
 use bellwether_api::{Definition, Place};
 use bellwether_apiserver::pki::Pki;
@@ -100,6 +102,8 @@ impl Simulation {
 pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
     let clusters = (1..=arguments.spokes).map(|number| format!("spoke-{number}")).collect();
     arguments.fleet.check(arguments.http, "--http", false)?;
+    let fleet =
+        pulses::fleet_config(arguments.fleet.vocabulary(), !arguments.no_demo, arguments.spokes.into())?;
     start(Settings {
         data_dir: arguments.data_dir,
         listen: arguments.listen,
@@ -111,7 +115,7 @@ pub(crate) fn run(arguments: UpArgs) -> anyhow::Result<()> {
             heartbeats: arguments.heartbeats,
             observability: arguments.observability,
         }),
-        fleet: Some(Config { vocabulary: arguments.fleet.vocabulary(), ..Config::default() }),
+        fleet: Some(fleet),
     })
 }
 
@@ -229,6 +233,7 @@ async fn start_all(settings: Settings, begun: Instant) -> anyhow::Result<Running
     let addresses = Addresses { kubernetes: url, http: http_url };
     if let Some(listener) = http {
         let mut routes = http::routes(process.health.clone(), process.metrics.clone());
+        let has_fleet = settings.fleet.is_some();
         if let Some(config) = settings.fleet {
             let registered = if demo { settings.clusters.as_slice() } else { &[] };
             routes = routes.merge(process.run_fleet(dir, config, registered).await?);
@@ -237,6 +242,14 @@ async fn start_all(settings: Settings, begun: Instant) -> anyhow::Result<Running
             routes = routes.merge(metrics::routes(&server, &settings.clusters));
         }
         serve_until_shutdown(listener, routes, &process.shutdown);
+        if let Some(api) = addresses.http.as_deref().filter(|_| has_fleet) {
+            let queue = pulses::open_queue(dir, &process)?;
+            pulses::run_sentinels(&process, &queue, api)?;
+            if demo {
+                pulses::run_adapters(&process, &server, &queue, api, &settings.clusters, dir)?;
+            }
+            process.await_ready().await;
+        }
     }
     let endpoints = Endpoints::publish(dir.join("endpoints.json"), &addresses)?;
     print_banner(dir, &addresses, &settings.clusters, begun.elapsed());
@@ -254,12 +267,13 @@ async fn create_permissions(
         return Ok(());
     }
     let roles = &Roles::parse()?;
-    let identities = |additional: &[Controller]| {
+    let identities = |additional: &[Controller], demo_adapter: &'static str| {
         let names = EVERYWHERE.iter().chain(additional).map(|controller| controller.name());
-        let simulator = settings.simulation.as_ref().map(|_| SIMULATOR);
-        names.chain([CRD_INSTALLER]).chain(simulator).collect::<Vec<_>>()
+        let demo = settings.simulation.as_ref().map(|_| [SIMULATOR, demo_adapter]);
+        names.chain([CRD_INSTALLER]).chain(demo.into_iter().flatten()).collect::<Vec<_>>()
     };
-    let (on_hub, on_spoke) = (identities(ON_THE_HUB), identities(FOR_THE_HUB));
+    let on_hub = identities(ON_THE_HUB, ADDONS_ADAPTER);
+    let on_spoke = identities(FOR_THE_HUB, pulses::VALIDATION_IDENTITY);
     let spokes = settings.clusters.iter().map(|spoke| (spoke.as_str(), &on_spoke));
     let granted = std::iter::once((HUB, &on_hub))
         .chain(spokes)
@@ -322,8 +336,7 @@ impl Process {
         }
     }
 
-    /// Starts the controllers of the hub and of every spoke, and waits until they are ready, so that the first command of a user
-    /// finds them running.
+    /// Starts the controllers of the hub and of every spoke, and waits until they are ready.
     async fn run_controllers(
         &self,
         server: &ApiServer,
@@ -350,14 +363,19 @@ impl Process {
             };
             selection.start_for_the_hub(&agent, &observability, self.context_on(server, spoke));
         }
+        self.await_ready().await;
+        Ok(())
+    }
+
+    /// Waits until all parts are ready, so that the first command of a user finds them running.
+    async fn await_ready(&self) {
         let ready = async {
             while !self.health.not_ready().is_empty() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        // /readyz shows a controller that takes longer.
+        // /readyz shows a part that takes longer.
         let _ = tokio::time::timeout(READY_TIMEOUT, ready).await;
-        Ok(())
     }
 
     /// The context of each controller of a cluster.

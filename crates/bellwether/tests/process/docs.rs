@@ -27,6 +27,11 @@ fn observability_page_matches_the_output() {
     run_on_up("docs/observability.md", &["--simulate-delay", "100ms"]);
 }
 
+#[test]
+fn adapters_page_matches_the_output() {
+    run_on_up("docs/adapters.md", &["--simulate-delay", "100ms"]);
+}
+
 fn run_on_up(page: &str, arguments: &[&str]) {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");

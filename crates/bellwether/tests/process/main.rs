@@ -21,6 +21,8 @@ mod fleet_api;
 mod fleet_cli;
 mod fleet_crash;
 #[cfg(feature = "real-kubernetes")]
+mod fleet_deploy;
+#[cfg(feature = "real-kubernetes")]
 mod go_clients;
 mod heartbeat;
 #[cfg(feature = "real-kubernetes")]
@@ -34,6 +36,7 @@ mod masks;
 mod observability;
 #[cfg(feature = "real-postgres")]
 mod postgres_proxy;
+mod pulses;
 #[cfg(feature = "real-kubernetes")]
 mod python_client;
 mod server;

@@ -38,9 +38,10 @@ pub fn aggregate(
         .filter_map(|record| Some((record.adapter.as_str(), record.status.as_ref()?)))
         .collect();
     let whole = Whole { resource, statuses: &statuses, required: &kind.required_adapters, children, cause };
-    let mut conditions = Vec::with_capacity(kind.required_adapters.len() + kind.mappings.len() + 2);
-    conditions.extend(whole.current(kinds.vocabulary().current()));
-    conditions.extend(whole.last_known(kinds.vocabulary().last_known()));
+    let mut conditions = Vec::with_capacity(kind.required_adapters.len() + kind.mappings.len() + 4);
+    let vocabulary = kinds.vocabulary();
+    conditions.extend(vocabulary.current().iter().filter_map(|type_| whole.current(type_)));
+    conditions.extend(vocabulary.last_known().iter().filter_map(|type_| whole.last_known(type_)));
     conditions.extend(kind.required_adapters.iter().filter_map(|adapter| whole.of_adapter(adapter)));
     conditions
         .extend(kind.mappings.iter().filter_map(|mapping| mapping.evaluate(resource, &statuses, cause)));

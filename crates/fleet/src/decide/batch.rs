@@ -387,6 +387,11 @@ impl<'a> Batch<'a> {
         Err(Refusal::TooManyAdapters { kind: resource.kind.clone(), id: resource.id })
     }
 
+    /// Computes the conditions of a resource again, or completes its deletion, after the rules have changed.
+    pub fn settle_now(&mut self, id: Id) {
+        self.settle(id, self.now);
+    }
+
     /// Removes a resource if its deletion waits for nothing any more, and then its owner in the same way. Otherwise it recomputes the
     /// conditions.
     fn settle(&mut self, id: Id, cause: Timestamp) {

@@ -1,5 +1,7 @@
 //! The operations: each request is routed and authenticated, its parameters and body are parsed, and the operation is executed.
 
+use std::cmp::Ordering;
+
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -14,9 +16,12 @@ use super::routes::{Located, Operation, Scope, locate};
 use super::{Api, REVISION_HEADER, body};
 use crate::decide::{Create, Owner, Refusal, Reported, Target};
 use crate::kinds::{BASE_PATH, Kind};
-use crate::resource::{Id, Resource};
+use crate::resource::{AdapterStatus, Id, Resource};
 use crate::store::{Page, Query};
 use crate::writer::{Command, Done};
+
+/// More statuses than a resource can have.
+const ALL_STATUSES: Page = Page { number: 1, size: 10_000 };
 
 /// A request with a resolved path, method and caller.
 pub(super) struct Request<'a> {
@@ -29,7 +34,7 @@ pub(super) struct Request<'a> {
 impl Api {
     /// Handles a request below the base path.
     pub(super) async fn answer(&self, parts: &Parts, body: Body) -> Result<Response, Problem> {
-        let path = parts.uri.path();
+        let path = without_trailing_slash(parts.uri.path());
         if let Some(answer) = self.document.answer(path, &parts.method) {
             return answer;
         }
@@ -51,6 +56,11 @@ impl Api {
             Operation::StatusLog => request.status_log().await,
         }
     }
+}
+
+/// The same path without a slash at its end.
+pub(super) fn without_trailing_slash(path: &str) -> &str {
+    path.strip_suffix('/').filter(|shorter| !shorter.ends_with('/')).unwrap_or(path)
 }
 
 fn operation(located: &Located<'_, '_>, method: &Method) -> Result<Operation, Problem> {
@@ -189,9 +199,26 @@ impl Request<'_> {
     }
 
     async fn statuses(&self) -> Result<Response, Problem> {
-        let page = self.only_page()?;
+        let mut parameters = self.parameters()?;
+        let (page, order) = (parameters.page()?, parameters.status_order()?);
+        parameters.ignore("search");
+        parameters.finish()?;
         let resource = self.find(&self.target()?).await?;
-        let (items, total) = self.api.fleet.store().statuses(resource.id, page).await?;
+        if order.is_empty() {
+            let (items, total) = self.api.fleet.store().statuses(resource.id, page).await?;
+            return list_of(&items, page, total);
+        }
+        let (mut items, total) = self.api.fleet.store().statuses(resource.id, ALL_STATUSES).await?;
+        items.sort_by(|one, other| {
+            order
+                .iter()
+                .map(|key| key.compare(one, other))
+                .find(|found| found.is_ne())
+                .unwrap_or(Ordering::Equal)
+        });
+        let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
+        let size = usize::try_from(page.size).unwrap_or(usize::MAX);
+        let items: Vec<AdapterStatus> = items.into_iter().skip(offset).take(size).collect();
         list_of(&items, page, total)
     }
 
@@ -216,7 +243,7 @@ impl Request<'_> {
     async fn write(&self, command: Command) -> Result<Resource, Problem> {
         match self.api.fleet.write(command).await? {
             Done::Resource(resource) => Ok(*resource),
-            Done::Reported(_) => Err(Problem::internal()),
+            Done::Reported(_) | Done::Recomputed => Err(Problem::internal()),
         }
     }
 

@@ -385,18 +385,15 @@ pub(crate) fn force_delete(members: Map<String, Value>) -> Result<String, Proble
     members.finish(Some(reason))
 }
 
-/// Parses a report.
+/// Parses a report. Unknown members are ignored: a report must not be lost because an adapter knows more fields.
 pub(crate) fn report(members: Map<String, Value>, now: Timestamp) -> Result<Report, Problem> {
     let mut members = Members::of(members);
     let adapter = members.name("adapter");
     let observed_generation = observed_generation(&mut members);
     let observed_time = observed_time(&mut members, now);
-    let conditions = conditions(&mut members)?;
+    let conditions = conditions(&mut members);
     let data = members.object("data");
-    let metadata = metadata(&mut members)?;
-    if let Some(problem) = members.unknown() {
-        return Err(problem);
-    }
+    let metadata = metadata(&mut members);
     let made = match (adapter, observed_generation, observed_time, conditions) {
         (Some(adapter), Some(observed_generation), Some(observed_time), Some(conditions)) => {
             Some(Report { adapter, observed_generation, observed_time, conditions, data, metadata })
@@ -468,23 +465,23 @@ fn observed_time(members: &mut Members, now: Timestamp) -> Option<Timestamp> {
     None
 }
 
-fn conditions(members: &mut Members) -> Result<Option<Vec<ReportedCondition>>, Problem> {
+fn conditions(members: &mut Members) -> Option<Vec<ReportedCondition>> {
     const FIELD: &str = "conditions";
     let items = match members.take(FIELD) {
         Some(Value::Array(items)) => items,
         Some(_) => {
             members.wrong(FIELD, Constraint::Format, "field 'conditions' must be a list");
-            return Ok(None);
+            return None;
         }
         None => {
             members.wrong(FIELD, Constraint::Required, "conditions is required");
-            return Ok(None);
+            return None;
         }
     };
     if items.len() > MOST_CONDITIONS {
         let message = format!("conditions must have at most {MOST_CONDITIONS} items");
         members.wrong(FIELD, Constraint::Max, message);
-        return Ok(None);
+        return None;
     }
     let mut conditions: Vec<ReportedCondition> = Vec::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
@@ -495,9 +492,6 @@ fn conditions(members: &mut Members) -> Result<Option<Vec<ReportedCondition>>, P
         };
         let mut item = Members { members: item, path: format!("{path}."), errors: Vec::new() };
         let condition = condition(&mut item);
-        if let Some(problem) = item.unknown() {
-            return Err(problem);
-        }
         members.errors.append(&mut item.errors);
         let Some(condition) = condition else { continue };
         if conditions.iter().any(|other| other.type_ == condition.type_) {
@@ -507,7 +501,7 @@ fn conditions(members: &mut Members) -> Result<Option<Vec<ReportedCondition>>, P
         }
         conditions.push(condition);
     }
-    Ok(Some(conditions))
+    Some(conditions)
 }
 
 fn condition(item: &mut Members) -> Option<ReportedCondition> {
@@ -527,8 +521,8 @@ fn condition(item: &mut Members) -> Option<ReportedCondition> {
     Some(ReportedCondition { type_: type_?, status, reason, message })
 }
 
-fn metadata(members: &mut Members) -> Result<Option<Map<String, Value>>, Problem> {
-    let Some(given) = members.object("metadata") else { return Ok(None) };
+fn metadata(members: &mut Members) -> Option<Map<String, Value>> {
+    let given = members.object("metadata")?;
     let mut given = Members { members: given, path: "metadata.".to_owned(), errors: Vec::new() };
     let mut metadata = Map::new();
     for field in METADATA_TEXT {
@@ -546,9 +540,6 @@ fn metadata(members: &mut Members) -> Result<Option<Map<String, Value>>, Problem
         }
         None => {}
     }
-    if let Some(problem) = given.unknown() {
-        return Err(problem);
-    }
     members.errors.append(&mut given.errors);
-    Ok(Some(metadata))
+    Some(metadata)
 }

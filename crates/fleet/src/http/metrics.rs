@@ -17,6 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::time::Instant;
 
+use super::answer::without_trailing_slash;
 use super::routes::locate;
 use crate::kinds::{BASE_PATH, Kinds};
 use crate::store::{Pending, Store};
@@ -200,6 +201,7 @@ fn method_label(method: &Method) -> &'static str {
 
 /// The label of a path, with `-` for every ID.
 pub(crate) fn path_label(kinds: &Kinds, path: &str) -> String {
+    let path = without_trailing_slash(path);
     if ABOUT_PATHS.contains(&path) {
         return path.to_owned();
     }
@@ -255,12 +257,14 @@ mod tests {
             ("/nodepools/anything/force-delete", "/nodepools/-/force-delete"),
             ("/resources/0199/statuses", "/resources/-/statuses"),
             ("/openapi", "/openapi"),
+            ("/clusters/", "/clusters"),
+            ("/clusters/0199/statuses/", "/clusters/-/statuses"),
         ];
         for (path, label) in rows {
             assert_eq!(path_label(&kinds, &format!("{BASE_PATH}{path}")), format!("{BASE_PATH}{label}"));
         }
         assert_eq!(path_label(&kinds, "/api/hyperfleet"), "/api/hyperfleet");
-        for path in ["/clusters/a/b/c", "/nothing", "", "//"] {
+        for path in ["/clusters/a/b/c", "/nothing", "", "//", "/clusters//"] {
             assert_eq!(path_label(&kinds, &format!("{BASE_PATH}{path}")), UNKNOWN);
         }
     }

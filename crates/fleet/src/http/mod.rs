@@ -37,7 +37,6 @@ use problem::{Code, Problem};
 
 use crate::config::Limits;
 use crate::fleet::Fleet;
-use crate::kinds::BASE_PATH;
 
 /// The header with the revision of a list, from which a watch can continue.
 pub(crate) const REVISION_HEADER: HeaderName = HeaderName::from_static("bellwether-revision");
@@ -83,8 +82,8 @@ pub fn routes_with(
     let api = Arc::new(Api::new(fleet, access, limits, metrics, stopping));
     let routes = Router::new()
         .route(METADATA_PATH, any(serve))
-        .route(BASE_PATH, any(serve))
-        .route(&format!("{BASE_PATH}/{{*path}}"), any(serve));
+        .route(&format!("{METADATA_PATH}/"), any(serve))
+        .route(&format!("{METADATA_PATH}/{{*path}}"), any(serve));
     layers::with_middleware(routes, api)
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::problem::{Code, Constraint, FieldError, Problem};
 use crate::search::fields::Fields;
-use crate::search::{Filter, parse_order};
+use crate::search::{Filter, StatusOrder, parse_order};
 use crate::store::{Column, Direction, Order, Page, Revision};
 
 /// The largest page number.
@@ -35,6 +35,13 @@ impl Parameters {
         taken.into_iter().map(|(_, value)| value).collect()
     }
 
+    /// All values of a parameter that are not empty: an empty value means the default.
+    fn filled(&mut self, name: &str) -> Vec<String> {
+        let mut values = self.all(name);
+        values.retain(|value| !value.is_empty());
+        values
+    }
+
     /// The value of a parameter that must not be repeated.
     fn one(&mut self, name: &str) -> Result<Option<String>, Problem> {
         let mut values = self.all(name);
@@ -47,7 +54,7 @@ impl Parameters {
     }
 
     fn number(&mut self, name: &str, default: u32, most: u32) -> Result<u32, Problem> {
-        let Some(text) = self.one(name)? else { return Ok(default) };
+        let Some(text) = self.one(name)?.filter(|text| !text.is_empty()) else { return Ok(default) };
         let value = Some(Value::String(text.clone()));
         let message = format!("{name} must be an integer from 1 to {most}");
         match text.parse::<i128>() {
@@ -76,7 +83,7 @@ impl Parameters {
     }
 
     pub(crate) fn order(&mut self) -> Result<Vec<Order>, Problem> {
-        let given = self.all("order");
+        let given = self.filled("order");
         if given.is_empty() {
             return Ok(vec![Order { column: Column::CreatedTime, direction: Direction::Descending }]);
         }
@@ -84,11 +91,24 @@ impl Parameters {
     }
 
     pub(crate) fn fields(&mut self) -> Result<Option<Fields>, Problem> {
-        let given = self.all("fields");
+        let given = self.filled("fields");
         if given.is_empty() {
             return Ok(None);
         }
-        Fields::parse(&given.iter().map(String::as_str).collect::<Vec<_>>()).map(Some).map_err(bad)
+        let parsed = Fields::parse(&given.iter().map(String::as_str).collect::<Vec<_>>());
+        parsed.map(Some).map_err(|error| Problem::new(Code::Validation, error.to_string()))
+    }
+
+    /// The order of adapter statuses; empty is by the name of the adapter.
+    pub(crate) fn status_order(&mut self) -> Result<Vec<StatusOrder>, Problem> {
+        let given = self.filled("order");
+        let keys = given.iter().flat_map(|part| part.split(',')).map(str::trim);
+        keys.map(|key| StatusOrder::parse(key).map_err(bad)).collect()
+    }
+
+    /// Accepts a parameter that has no effect here, because upstream's server accepts it.
+    pub(crate) fn ignore(&mut self, name: &str) {
+        self.all(name);
     }
 
     pub(crate) fn kind(&mut self) -> Result<Option<String>, Problem> {
@@ -148,5 +168,5 @@ fn bad(error: impl std::fmt::Display) -> Problem {
 
 fn wrong(field: &str, constraint: Constraint, message: String, value: Option<Value>) -> Problem {
     let error = FieldError { field: field.to_owned(), message, value, constraint: Some(constraint) };
-    Problem::of_fields(Code::BadRequest, vec![error])
+    Problem::of_fields(Code::Validation, vec![error])
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::decimal::Decimal;
-use super::lexer::Comparison;
+use super::lexer::{Comparison, RAW_QUOTE};
 use super::pattern::Case;
 use super::{SearchError, parser};
 use crate::store::Column;
@@ -211,6 +211,9 @@ impl<V: fmt::Display> fmt::Display for Test<V> {
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Text(text) if text.contains('\\') => {
+                write!(formatter, "{RAW_QUOTE}{}{RAW_QUOTE}", text.replace(RAW_QUOTE, "``"))
+            }
             Self::Text(text) => write!(formatter, "'{}'", text.replace('\'', "''")),
             Self::Integer(number) => number.fmt(formatter),
             Self::Number(number) => number.fmt(formatter),

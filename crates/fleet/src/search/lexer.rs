@@ -5,6 +5,9 @@ use jiff::Timestamp;
 use super::decimal::Decimal;
 use super::{SearchError, literal, quoted};
 
+/// The quote of text in which a backslash has no effect on the quote.
+pub(super) const RAW_QUOTE: char = '`';
+
 /// A token of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Token {
@@ -171,6 +174,15 @@ impl Lexer {
                 }
                 // PostgreSQL cannot store it.
                 Some('\0') => return self.error(self.at, "text cannot hold a NUL character"),
+                Some('\\') if quote != RAW_QUOTE && self.text.get(self.at + 1) == Some(&quote) => {
+                    value.push(quote);
+                    self.at += 1;
+                }
+                // A pattern has a backslash before the one that it means.
+                Some('\\') if quote != RAW_QUOTE && self.text.get(self.at + 1) == Some(&'\\') => {
+                    value.push_str("\\\\");
+                    self.at += 1;
+                }
                 Some(c) if c != quote => value.push(c),
                 Some(c) if self.text.get(self.at + 1) == Some(&quote) => {
                     value.push(c);

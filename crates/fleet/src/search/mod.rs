@@ -22,7 +22,8 @@
 //!
 //! "Everything" is `= != < <= > >=`, `in [a, b]`, `between a and b`, `like`, `ilike`, `is null` and `is not null`.
 //!
-//! - **Text** stands in `'…'`, `"…"` or backticks; the quote itself is written twice. Text is ordered by its bytes. `ilike`
+//! - **Text** stands in `'…'`, `"…"` or backticks; the quote itself is written twice, or after a backslash (`\\'`), except
+//!   between backticks. Text is ordered by its bytes. `ilike`
 //!   knows the case of `a` to `z` only. In patterns `%` is any text, `_` one character, and `\` takes the next character
 //!   as it is.
 //! - **Numbers** are exact: `12`, `-1.5`, `4Gi` (Ki Mi Gi Ti Pi, k M G T P).
@@ -54,7 +55,7 @@ mod tests;
 
 pub use fields::Fields;
 pub use filter::Filter;
-pub use order::parse_order;
+pub use order::{StatusOrder, parse_order};
 
 /// The maximum length of a search in characters.
 pub const LONGEST: usize = 4096;

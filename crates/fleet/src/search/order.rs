@@ -1,6 +1,9 @@
 //! Parses the parameter `order` of lists.
 
+use std::cmp::Ordering;
+
 use super::{SearchError, quoted};
+use crate::resource::AdapterStatus;
 use crate::store::{Column, Direction, Order};
 
 /// Parses an order: `field`, `field asc` or `field desc`, separated by commas or as several parts. A repeated field has no effect, as in
@@ -26,6 +29,56 @@ pub fn parse_order(parts: &[&str]) -> Result<Vec<Order>, SearchError> {
 }
 
 fn parse_key(key: &str) -> Result<Order, SearchError> {
+    let (name, direction) = split_key(key)?;
+    let unknown =
+        || SearchError::Order(format!("unknown field {}; there are {}", quoted(name), Column::names()));
+    Ok(Order { column: Column::named(name).ok_or_else(unknown)?, direction })
+}
+
+/// One key of the order of adapter statuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusOrder {
+    field: &'static str,
+    direction: Direction,
+}
+
+impl StatusOrder {
+    /// The fields by which adapter statuses can be ordered.
+    pub const FIELDS: [&str; 5] =
+        ["adapter", "observed_generation", "created_time", "last_updated_time", "last_report_time"];
+
+    /// Parses a key: `field`, `field asc` or `field desc`.
+    pub fn parse(key: &str) -> Result<Self, SearchError> {
+        let (name, direction) = split_key(key)?;
+        let found = Self::FIELDS.into_iter().find(|field| *field == name);
+        let unknown = || {
+            SearchError::Order(format!(
+                "unknown field {}; there are {}",
+                quoted(name),
+                Self::FIELDS.join(", ")
+            ))
+        };
+        Ok(Self { field: found.ok_or_else(unknown)?, direction })
+    }
+
+    /// The order of two statuses by this key.
+    pub fn compare(&self, one: &AdapterStatus, other: &AdapterStatus) -> Ordering {
+        let ascending = match self.field {
+            "observed_generation" => one.observed_generation.cmp(&other.observed_generation),
+            "created_time" => one.created_time.cmp(&other.created_time),
+            "last_updated_time" => one.last_updated_time.cmp(&other.last_updated_time),
+            "last_report_time" => one.last_report_time.cmp(&other.last_report_time),
+            _ => one.adapter.cmp(&other.adapter),
+        };
+        match self.direction {
+            Direction::Ascending => ascending,
+            Direction::Descending => ascending.reverse(),
+        }
+    }
+}
+
+/// The name and the direction of a key.
+fn split_key(key: &str) -> Result<(&str, Direction), SearchError> {
     let malformed = || {
         SearchError::Order(format!("expected 'field', 'field asc' or 'field desc', found {}", quoted(key)))
     };
@@ -36,9 +89,7 @@ fn parse_key(key: &str) -> Result<Order, SearchError> {
         (Some("desc"), None) => Direction::Descending,
         _ => return Err(malformed()),
     };
-    let unknown =
-        || SearchError::Order(format!("unknown field {}; there are {}", quoted(name), Column::names()));
-    Ok(Order { column: Column::named(name).ok_or_else(unknown)?, direction })
+    Ok((name, direction))
 }
 
 fn is_name(text: &str) -> bool {

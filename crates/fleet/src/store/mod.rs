@@ -72,6 +72,12 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<Event>, StoreError>;
 
+    /// The rules by which the conditions of all resources were computed, or `None` if no pass over them has ended yet.
+    async fn computed_rules(&self) -> Result<Option<String>, StoreError>;
+
+    /// Stores that the conditions of all resources were computed by these rules.
+    async fn set_computed_rules(&self, rules: &str) -> Result<(), StoreError>;
+
     /// The latest revision. It also changes when another process writes.
     fn revision(&self) -> watch::Receiver<Revision>;
 

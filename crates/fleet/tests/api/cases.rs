@@ -148,10 +148,10 @@ on_both_stores! {
         let rows = [
             ("size=0", "size", "min"), ("size=101", "size", "max"), ("page=abc", "page", "format"),
             ("page=0", "page", "min"), ("page=100001", "page", "max"), ("size=1.5", "size", "format"),
-            ("page=99999999999999999999999", "page", "max"), ("page=-1", "page", "min"), ("page=", "page", "format"),
+            ("page=99999999999999999999999", "page", "max"), ("page=-1", "page", "min"),
         ];
         for (query, field, constraint) in rows {
-            let problem = api.get(&format!("/clusters?{query}")).await.expect_problem(400, "VAL-005", field);
+            let problem = api.get(&format!("/clusters?{query}")).await.expect_problem(400, "VAL-000", field);
             assert_eq!(problem["errors"][0]["field"], field, "{query}");
             assert_eq!(problem["errors"][0]["constraint"], constraint, "{query}");
         }
@@ -537,7 +537,7 @@ on_both_stores! {
         let one = api.read(&format!("{}?fields=labels&fields=spec.*", href(&cluster))).await;
         assert_eq!(one, json!({"id": id, "labels": {"env": "p"}, "spec": cluster["spec"]}));
         let unknown = api.get("/clusters?fields=name,nonsense").await;
-        unknown.expect_problem(400, "VAL-005", "The following field(s) doesn't exist in `Resource`: nonsense");
+        unknown.expect_problem(400, "VAL-000", "The following field(s) doesn't exist in `Resource`: nonsense");
         assert_eq!(api.read("/channels?fields=name").await["items"], json!([]));
     }
 

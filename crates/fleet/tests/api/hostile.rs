@@ -82,7 +82,7 @@ on_both_stores! {
     }
 
     async fn pages_beyond_all_bounds_are_refused(api: Api) {
-        for page in ["0", "-1", "100001", "4294967296", "18446744073709551616", "1e3", "0x10", " 1", "1 ", "", "١"] {
+        for page in ["0", "-1", "100001", "4294967296", "18446744073709551616", "1e3", "0x10", " 1", "1 ", "١"] {
             is_refused(&api.get(&format!("/clusters?page={}", encode(page))).await, page);
             is_refused(&api.get(&format!("/clusters?size={}", encode(page))).await, page);
         }

@@ -57,7 +57,7 @@ on_both_stores! {
         let error = api.client.watch("/clusters", two.revision + 1000).await.err().unwrap();
         assert_eq!(error.status().unwrap(), 410);
         let reply = api.send_bytes("GET", path, None, &[("last-event-id", "nonsense")]).await;
-        reply.expect_problem(400, "VAL-005", "since");
+        reply.expect_problem(400, "VAL-000", "since");
     }
 
     async fn what_was_forgotten_is_gone(api: Api) {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use bellwether_fleet::resource::{Id, Resource};
 use bellwether_fleet::store::postgres::Postgres;
-use bellwether_fleet::store::{Changed, Changes, Event, EventKind, Query, Revision, Store, StoreError};
+use bellwether_fleet::store::{
+    Changed, Changes, Event, EventKind, NameKey, Needs, Query, Revision, Store, StoreError,
+};
 use bellwether_testkit::postgres::Postgres as Server;
 
 use crate::fixture::{
@@ -151,4 +153,52 @@ async fn the_latest_revision_moves_when_another_process_writes() {
     let revision = write(&one, [created(&cluster("a"))]).await;
     let told = latest.wait_for(|latest| *latest >= revision).await.expect("the store is open");
     assert_eq!(*told, revision);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn name_check_reads_one_row_per_name_on_tables_without_statistics() {
+    let server = Server::start();
+    let store = Postgres::connect(server.url()).await.expect("PostgreSQL opens");
+    let observer = observer(server.url()).await;
+    observer.batch_execute("ALTER TABLE resources SET (autovacuum_enabled = false)").await.expect("a table");
+    let (batches, size) = (40, 50);
+    for batch in 0..batches {
+        let new: Vec<_> = (0..size).map(|number| cluster(&format!("c-{batch}-{number}"))).collect();
+        let names = new.iter().map(name_key).collect();
+        let (transaction, loaded) =
+            store.begin(&Needs { names, ..Needs::default() }).await.expect("a transaction");
+        assert_eq!(loaded.taken.len(), 0);
+        let resources = new.iter().map(created).collect();
+        transaction.commit(&Changes { resources, ..Changes::default() }).await.expect("a commit");
+    }
+    // All names again: each is found, by reading its row.
+    let again = (0..size).map(|number| name_key(&cluster(&format!("c-0-{number}")))).collect();
+    let (_, loaded) = store.begin(&Needs { names: again, ..Needs::default() }).await.expect("a transaction");
+    assert_eq!(loaded.taken.len(), size);
+    drop(store);
+    let rows = rows_read(&observer).await;
+    assert!(rows <= 100, "{rows} rows were read to check {} names", size * (batches + 1));
+}
+
+fn name_key(resource: &Resource) -> NameKey {
+    let (kind, name) = (resource.kind.clone(), resource.name.clone());
+    NameKey { kind, owner: None, tenancy: resource.tenancy.clone(), name }
+}
+
+async fn observer(url: &str) -> tokio_postgres::Client {
+    let (client, connection) =
+        tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    client
+}
+
+/// The rows of `resources` that were read, by whatever plan. The server counts them when a connection ends.
+async fn rows_read(observer: &tokio_postgres::Client) -> i64 {
+    let sql = "SELECT n_tup_ins, seq_tup_read + idx_tup_fetch \
+        FROM pg_stat_user_tables WHERE relname = 'resources'";
+    bellwether_testkit::eventually("the server has counted all rows", async || {
+        let row = observer.query_one(sql, &[]).await.expect("statistics");
+        (row.get::<_, i64>(0) == 2000).then(|| row.get::<_, i64>(1))
+    })
+    .await
 }

@@ -305,6 +305,16 @@ impl<'a> Fleet<'a> {
         .await;
     }
 
+    /// Waits until this object is gone. Another one may have been created with its name already.
+    pub(crate) async fn wait_for_deletion_of(&self, path: String, object: &Value) {
+        let uid = &object["metadata"]["uid"];
+        eventually(&format!("{path} with UID {uid} is deleted"), async || {
+            let found = self.hub.get(&path).await;
+            (found.status == 404 || found.expect(200)["metadata"]["uid"] != *uid).then_some(())
+        })
+        .await;
+    }
+
     /// The clusters with a ManagedClusterAddOn of this add-on, sorted by name.
     pub(crate) async fn clusters_with_addon(&self) -> Vec<String> {
         let list = self.hub.get(format!("{ADDONS}/managedclusteraddons")).await.expect(200);

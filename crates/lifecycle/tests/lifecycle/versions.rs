@@ -232,8 +232,10 @@ pub(crate) async fn foreign_work_with_addon_label_is_ignored_and_reported(hub: &
     fleet.wait_for_condition("c1", "Configured", expected).await;
     fleet.set_placements(json!([fleet.placement_strategy("global", "v2")])).await;
     fleet.wait_for_status("c1", &format!("C=v2 L=v1 {SUCCEEDED}")).await;
+    // The placement still selects the cluster, so that the add-on is installed again.
+    let work = fleet.get_work("c1").await;
     hub.delete(fleet.addon_path("c1")).await.expect(200);
-    fleet.wait_for_deletion(fleet.work_path("c1", 0)).await;
+    fleet.wait_for_deletion_of(fleet.work_path("c1", 0), &work).await;
     let path = format!("{works_path}/theirs");
     assert_eq!(hub.get(&path).await.expect(200)["metadata"]["deletionTimestamp"], json!(null));
 }

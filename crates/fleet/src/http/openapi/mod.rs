@@ -23,6 +23,11 @@ pub(crate) const DOCUMENT_PATH: &str = "/api/hyperfleet/v1/openapi";
 pub(crate) const PAGE_PATH: &str = "/api/hyperfleet/v1/openapi.html";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The environment variable BELLWETHER_BUILD_TIME of the build. Builds are otherwise reproducible, and do not know their time.
+const BUILD_TIME: &str = match option_env!("BELLWETHER_BUILD_TIME") {
+    Some(time) => time,
+    None => "unknown",
+};
 /// The page runs no scripts and loads no other resources.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -36,8 +41,7 @@ pub(crate) struct Document {
 impl Document {
     pub(crate) fn of(kinds: &Kinds) -> Self {
         let document = document(kinds);
-        let metadata =
-            json!({ "id": "hyperfleet", "kind": "API", "href": METADATA_PATH, "version": VERSION });
+        let metadata = json!({ "id": "hyperfleet", "kind": "API", "href": METADATA_PATH, "version": VERSION, "build_time": BUILD_TIME });
         Self {
             metadata: metadata.to_string().into(),
             json: document.to_string().into(),

@@ -118,7 +118,12 @@ impl Described<'_> {
                 parameters.extend(watching());
             }
             Operation::Get => parameters.push(fields()),
-            Operation::Statuses | Operation::StatusLog => parameters.extend(paging()),
+            Operation::Statuses => {
+                parameters.extend(paging());
+                parameters.push(status_order());
+                parameters.push(ignored_search());
+            }
+            Operation::StatusLog => parameters.extend(paging()),
             _ => {}
         }
         parameters
@@ -245,6 +250,9 @@ impl Described<'_> {
         ];
         if !body::media_types(self.operation).is_empty() {
             codes.extend([Code::Validation, Code::Malformed, Code::TooLarge, Code::MediaType]);
+        } else if self.operation != Operation::Delete {
+            // Of the parameters `page`, `size`, `fields`, `watch` and `since`.
+            codes.push(Code::Validation);
         }
         if self.has_id() || matches!(self.scope, Scope::Nested { .. }) {
             codes.push(Code::NotFound);
@@ -369,19 +377,40 @@ fn in_query(name: &str, schema: &Value, description: &str) -> Value {
     json!({ "name": name, "in": "query", "schema": schema, "description": description })
 }
 
+/// An empty parameter has its default value.
+fn empty() -> Value {
+    json!({ "type": "string", "maxLength": 0 })
+}
+
 fn paging() -> [Value; 2] {
     let Page { number, size } = Page::default();
-    let counted = |most: u32, default: u32| json!({ "type": "integer", "minimum": 1, "maximum": most, "default": default });
+    let counted = |most: u32, default: u32| {
+        let integer = json!({ "type": "integer", "minimum": 1, "maximum": most, "default": default });
+        json!({ "anyOf": [integer, empty()] })
+    };
     [
         in_query("page", &counted(LAST_PAGE, number), "The number of the page."),
         in_query("size", &counted(LARGEST_PAGE, size), "The number of items per page."),
     ]
 }
 
+fn order_of(columns: &str) -> Value {
+    let key = format!(" *(?:{columns})(?: +(?:asc|desc))? *");
+    json!({ "type": "array", "items": { "type": "string", "pattern": format!("^(?:{key}(?:,{key})*)?$") } })
+}
+
+fn status_order() -> Value {
+    let schema = order_of(&search::StatusOrder::FIELDS.join("|"));
+    let description = "The fields to order by: `field`, `field asc` or `field desc`. Default: `adapter`.";
+    in_query("order", &schema, description)
+}
+
+fn ignored_search() -> Value {
+    in_query("search", &json!({ "type": "string" }), "Ignored: all statuses are returned.")
+}
+
 fn order() -> Value {
-    let key = format!(" *(?:{})(?: +(?:asc|desc))? *", Column::ALL.map(Column::name).join("|"));
-    let schema =
-        json!({ "type": "array", "items": { "type": "string", "pattern": format!("^{key}(?:,{key})*$") } });
+    let schema = order_of(&Column::ALL.map(Column::name).join("|"));
     in_query(
         "order",
         &schema,
@@ -400,7 +429,7 @@ const SEARCH: &str = "The search expression: comparisons with `and`, `or`, `not`
     the position of the error.";
 
 fn fields() -> Value {
-    let schema = json!({ "type": "array", "items": { "type": "string", "minLength": 1 } });
+    let schema = json!({ "type": "array", "items": { "type": "string" } });
     in_query(
         "fields",
         &schema,

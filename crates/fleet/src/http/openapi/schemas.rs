@@ -189,7 +189,7 @@ fn response_schemas() -> Map<String, Value> {
     schemas.values_mut().for_each(close);
     let codes: BTreeSet<&str> = Code::ALL.into_iter().map(|code| code.describe().0).collect();
     set(&mut schemas, "Problem", "code", json!({ "type": "string", "enum": codes }));
-    set(&mut schemas, "AdapterStatus", "metadata", report_metadata(false));
+    set(&mut schemas, "AdapterStatus", "metadata", report_metadata(MetadataOf::Status));
     set(&mut schemas, "Resource", "labels", labels_map());
     set(&mut schemas, "Resource", "tenancy", text_map());
     schemas
@@ -428,7 +428,7 @@ fn name() -> Value {
 fn report_condition() -> Value {
     json!({
         "type": "object",
-        "additionalProperties": false,
+        "additionalProperties": true,
         "required": ["type", "status"],
         "properties": {
             "type": described(name(), "The type of the condition."),
@@ -439,8 +439,16 @@ fn report_condition() -> Value {
     })
 }
 
-fn report_metadata(null: bool) -> Value {
-    let may_be_null = |schema: Value| if null { or_null(schema) } else { schema };
+/// What the metadata is a part of: a report may have null and unknown members, which are ignored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MetadataOf {
+    Report,
+    Status,
+}
+
+fn report_metadata(of: MetadataOf) -> Value {
+    let in_report = of == MetadataOf::Report;
+    let may_be_null = |schema: Value| if in_report { or_null(schema) } else { schema };
     let count = json!({ "type": "integer", "minimum": 0, "maximum": body::LARGEST_COUNT });
     let mut properties = Map::new();
     for member in body::METADATA_TEXT {
@@ -449,7 +457,7 @@ fn report_metadata(null: bool) -> Value {
     properties.insert(body::METADATA_COUNT.to_owned(), may_be_null(count));
     may_be_null(json!({
         "type": "object",
-        "additionalProperties": false,
+        "additionalProperties": in_report,
         "properties": properties,
         "description": "Information about the job that produced the report.",
     }))
@@ -458,7 +466,7 @@ fn report_metadata(null: bool) -> Value {
 fn report() -> Value {
     json!({
         "type": "object",
-        "additionalProperties": false,
+        "additionalProperties": true,
         "required": ["adapter", "observed_generation", "conditions"],
         "properties": {
             "adapter": described(name(), "The name of the adapter."),
@@ -484,7 +492,7 @@ fn report() -> Value {
                 "description": "The conditions, at most one of each type. An accepted report must have Available, Applied and Health.",
             },
             "data": described(or_null(anything()), "Further data of the adapter."),
-            "metadata": report_metadata(true),
+            "metadata": report_metadata(MetadataOf::Report),
         },
     })
 }
@@ -493,12 +501,13 @@ fn metadata() -> Value {
     json!({
         "type": "object",
         "additionalProperties": false,
-        "required": ["id", "kind", "href", "version"],
+        "required": ["id", "kind", "href", "version", "build_time"],
         "properties": {
             "id": { "const": "hyperfleet" },
             "kind": { "const": "API" },
             "href": { "type": "string" },
             "version": { "type": "string", "description": "The version of the server." },
+            "build_time": { "type": "string", "description": "When the server was built, or `unknown`." },
         },
     })
 }

@@ -197,7 +197,7 @@ fn unsupported_parts_are_errors(#[case] search: &str, #[case] expected: &str) {
     "field 'generation' cannot be compared by 'like' (column 12)"
 )]
 #[case::like_a_number("name like 1", "field 'name' expects a pattern in quotes, found '1' (column 11)")]
-#[case::a_lone_backslash(r"name like 'a\'", r"a pattern cannot end in a single '\' (column 11)")]
+#[case::a_lone_backslash(r"name like `a\`", r"a pattern cannot end in a single '\' (column 11)")]
 #[case::an_order_of_booleans("spec.a < true", "'true' and 'false' cannot be compared by '<' (column 8)")]
 #[case::a_list_of_booleans("spec.a in [true]", "'true' and 'false' cannot be compared by 'in' (column 8)")]
 #[case::a_mixed_list("spec.a in [1, 'b']", "'1' and 'b' are of different kinds (column 15)")]
@@ -346,7 +346,11 @@ fn word() -> impl Strategy<Value = String> {
 
 /// Searches that are right, of any structure.
 fn search() -> impl Strategy<Value = String> {
-    let text = "[^\0]{0,6}".prop_map(|text| format!("'{}'", text.replace('\'', "''")));
+    let text = prop_oneof![
+        "[^\0\\\\]{0,6}".prop_map(|text| format!("'{}'", text.replace('\'', "''"))),
+        "[^\0\\\\]{0,6}".prop_map(|text| format!("'{}'", text.replace('\'', r"\'"))),
+        "[^\0]{0,6}".prop_map(|text| format!("`{}`", text.replace('`', "``"))),
+    ];
     let text = text.boxed();
     let number = prop_oneof![
         any::<i64>().prop_map(|number| number.to_string()),

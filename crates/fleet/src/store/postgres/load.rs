@@ -34,10 +34,9 @@ const CHILDREN: &str = "SELECT c.owner_id, c.id FROM resources p JOIN resources 
 const ADAPTERS: &str = "SELECT adapter, last_report_time, observed_generation, conditions, data, metadata, created_time, \
     last_updated_time, resource_id FROM adapter_statuses WHERE resource_id = ANY($1::text[])";
 
-const TAKEN: &str = "SELECT u.place FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
-    WITH ORDINALITY AS u (kind, owner_id, tenancy, name, place) WHERE EXISTS (SELECT 1 FROM resources r \
-    WHERE r.kind = u.kind AND COALESCE(r.owner_id, '') = u.owner_id AND r.tenancy = u.tenancy AND r.name = u.name \
-    AND r.deleted_time IS NULL)";
+/// One key per name: the expression of the index `resources_names`, which no other index has.
+const TAKEN: &str = "SELECT kind || '/' || COALESCE(owner_id, '') || '/' || tenancy || '/' || name FROM resources \
+    WHERE kind || '/' || COALESCE(owner_id, '') || '/' || tenancy || '/' || name = ANY($1::text[]) AND deleted_time IS NULL";
 
 /// Starts a transaction, locks the trees, and reads.
 pub(super) async fn begin(connection: &Connection, needs: &Needs) -> Result<(Loaded, Trees), StoreError> {
@@ -45,16 +44,17 @@ pub(super) async fn begin(connection: &Connection, needs: &Needs) -> Result<(Loa
     let ids: Vec<&str> = members.keys().map(String::as_str).collect();
     let below: Vec<&str> =
         members.iter().filter(|(_, is_below)| **is_below).map(|(id, _)| id.as_str()).collect();
-    let names = Names::of(&needs.names)?;
+    let names = needs.names.iter().map(|key| Ok((name_text(key)?, key)));
+    let names = names.collect::<Result<HashMap<String, &NameKey>, StoreError>>()?;
+    let asked: Vec<&str> = names.keys().map(String::as_str).collect();
     let resources =
         format!("SELECT {COLUMNS}, r.spec_exact, r.root_id FROM resources r WHERE r.id = ANY($1::text[])");
-    let taken: Parameters<'_> = &[&names.kinds, &names.owners, &names.tenancies, &names.names];
     let statements: [(&str, Parameters<'_>, bool); 5] = [
         (&resources, &[&ids], !ids.is_empty()),
         (read::CONDITIONS, &[&ids], !ids.is_empty()),
         (ADAPTERS, &[&ids], !ids.is_empty()),
         (CHILDREN, &[&ids, &below], !ids.is_empty()),
-        (TAKEN, taken, !needs.names.is_empty()),
+        (TAKEN, &[&asked], !asked.is_empty()),
     ];
     let answers = all(connection, &statements).await?;
     let [resources, conditions, adapters, children, taken] =
@@ -63,9 +63,8 @@ pub(super) async fn begin(connection: &Connection, needs: &Needs) -> Result<(Loa
     let (mut loaded, trees) = entries(&resources, &conditions, &adapters)?;
     loaded.children = children_of(&loaded, &below, &children)?;
     for row in &taken {
-        let place: i64 = read::column(row, 0)?;
-        let name = usize::try_from(place - 1).ok().and_then(|place| needs.names.iter().nth(place));
-        loaded.taken.extend(name.cloned());
+        let text: &str = read::column(row, 0)?;
+        loaded.taken.extend(names.get(text).map(|key| (*key).clone()));
     }
     Ok((loaded, trees))
 }
@@ -146,24 +145,8 @@ fn children_of(
     Ok(known)
 }
 
-/// Names to look for, column by column.
-#[derive(Default)]
-struct Names<'a> {
-    kinds: Vec<&'a str>,
-    owners: Vec<String>,
-    tenancies: Vec<String>,
-    names: Vec<&'a str>,
-}
-
-impl<'a> Names<'a> {
-    fn of(keys: &'a BTreeSet<NameKey>) -> Result<Self, StoreError> {
-        let mut names = Self::default();
-        for key in keys {
-            names.kinds.push(&key.kind);
-            names.owners.push(key.owner.map(|owner| owner.to_string()).unwrap_or_default());
-            names.tenancies.push(rows::json(&key.tenancy)?);
-            names.names.push(&key.name);
-        }
-        Ok(names)
-    }
+/// A name as the index `resources_names` has it. Kinds, IDs and names have no `/`.
+fn name_text(key: &NameKey) -> Result<String, StoreError> {
+    let owner = key.owner.map(|owner| owner.to_string()).unwrap_or_default();
+    Ok(format!("{}/{owner}/{}/{}", key.kind, rows::json(&key.tenancy)?, key.name))
 }

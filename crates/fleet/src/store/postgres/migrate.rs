@@ -5,8 +5,10 @@ use crate::store::open::{self, Migration, OpenError};
 
 use super::connection::Connection;
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, sql: include_str!("migrations/001_resources.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("migrations/001_resources.sql") },
+    Migration { version: 2, sql: include_str!("migrations/002_computed_rules.sql") },
+];
 /// The advisory lock of the migration; the number is "fleet" in ASCII.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(439922386292)";
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS fleet_migrations \

@@ -185,6 +185,18 @@ impl Store for Postgres {
         self.read(move |connection| Box::pin(read::existing(connection, after, through, limit))).await
     }
 
+    async fn computed_rules(&self) -> Result<Option<String>, StoreError> {
+        self.read(|connection| Box::pin(read::computed_rules(connection))).await
+    }
+
+    async fn set_computed_rules(&self, rules: &str) -> Result<(), StoreError> {
+        let open = self.writer().await?;
+        let sql = "INSERT INTO computed_rules (one, rules) VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET rules = $1";
+        open.connection()?.query(sql, &[&rules]).await?;
+        open.done();
+        Ok(())
+    }
+
     fn revision(&self) -> watch::Receiver<Revision> {
         self.revision.subscribe()
     }

@@ -285,6 +285,11 @@ fn events(rows: &[Row], resources: Vec<Resource>, since: Revision) -> Result<Vec
     rows.iter().zip(resources).map(event).collect()
 }
 
+pub(super) async fn computed_rules(connection: &Connection) -> Result<Option<String>, StoreError> {
+    let found = connection.query("SELECT rules FROM computed_rules", &[]).await?;
+    found.first().map(|row| column(row, 0)).transpose()
+}
+
 pub(super) async fn pending(connection: &Connection, condition: &str) -> Result<Vec<Pending>, StoreError> {
     let sql = "SELECT r.kind, r.deleted_time IS NOT NULL, c.last_transition_time FROM resource_conditions c \
         JOIN resources r ON r.id = c.resource_id WHERE c.type = $1 AND c.status IN ('False', 'Unknown') ORDER BY 1, 2, 3";

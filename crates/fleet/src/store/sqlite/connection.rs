@@ -11,8 +11,10 @@ use crate::store::open::{self, Migration, OpenError};
 
 /// The application ID in the header of the file; "flt1" in ASCII.
 const APPLICATION: i64 = 0x666c_7431;
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, sql: include_str!("migrations/001_resources.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, sql: include_str!("migrations/001_resources.sql") },
+    Migration { version: 2, sql: include_str!("migrations/002_computed_rules.sql") },
+];
 /// How long a connection waits for a lock, for example of a backup tool.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of cached statements, above the number of our statements.

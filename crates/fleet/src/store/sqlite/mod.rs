@@ -171,6 +171,19 @@ impl Store for Sqlite {
         self.read(move |connection| read::existing(connection, after, through, limit)).await
     }
 
+    async fn computed_rules(&self) -> Result<Option<String>, StoreError> {
+        self.read(|connection| read::first(connection, "SELECT rules FROM computed_rules", &[])).await
+    }
+
+    async fn set_computed_rules(&self, rules: &str) -> Result<(), StoreError> {
+        let (open, rules) = (self.open_transaction().await, rules.to_owned());
+        blocking(move || {
+            let sql = "INSERT INTO computed_rules (one, rules) VALUES (1, ?1) ON CONFLICT (one) DO UPDATE SET rules = ?1";
+            open.writer.connection().execute(sql, [rules]).map(|_| ()).map_err(store_error)
+        })
+        .await
+    }
+
     fn revision(&self) -> watch::Receiver<Revision> {
         self.revision.subscribe()
     }

@@ -1,0 +1,34 @@
+//! The adapter framework: two YAML files define what an adapter does for each pulse, and what it reports.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`addons`] | the built-in adapter that reports on add-ons |
+//! | [`config`] | loads, validates and compiles both files; errors name file, line and column |
+//! | [`template`] | the subset of Go's templates |
+//! | [`expression`] | CEL with the functions of the framework |
+//! | [`decide`] | pure decisions: params, operators, what to do with an object or Job, payloads |
+//! | [`execute`] | runs one event: params, preconditions, resources, post |
+//! | [`api`] | HTTP calls with limits and retries |
+//! | [`transport`] | what the executor asks of a cluster |
+//! | [`maestro`] | manifests as a ManifestWork, and what its cluster reports |
+//! | [`kubernetes`] | the transport over a `kube::Client` |
+//! | [`dry_run`] | an event against recorded responses and objects |
+//! | [`serve`] | receives events from a broker and settles them |
+//! | [`trace`] | what happened to an event |
+//!
+//! **The executor does not know whether a run is dry**: it only sees the traits [`api::Api`] and [`transport::Transport`].
+
+pub mod addons;
+pub mod api;
+pub mod config;
+pub mod decide;
+pub mod dry_run;
+pub mod execute;
+pub mod expression;
+pub mod kubernetes;
+pub mod maestro;
+mod metrics;
+pub mod serve;
+pub mod template;
+pub mod trace;
+pub mod transport;
