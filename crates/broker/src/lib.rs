@@ -30,7 +30,7 @@ pub const MAX_NACK_DELAY: Duration = Duration::from_secs(3600);
 pub const MAX_ATTEMPTS: u32 = 5;
 
 /// Why an operation of a broker failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum BrokerError {
     /// The broker does not respond, or the connection was lost. The operation can be retried.
     #[error("the broker at {address} is unreachable: {cause}")]

@@ -77,10 +77,14 @@ impl RabbitMq {
         self.server = Some(guard(GUARD, &arguments));
         let deadline = Instant::now() + START_TIMEOUT;
         while !self.is_ready() {
-            let log = || std::fs::read_to_string(&log).unwrap_or_default();
-            assert!(Instant::now() < deadline, "RabbitMQ was not ready within {START_TIMEOUT:?}\n{}", log());
+            assert!(Instant::now() < deadline, "RabbitMQ was not ready within {START_TIMEOUT:?}\n{}", self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// What the server has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
     /// Whether the server answers the greeting of a client.

@@ -26,8 +26,15 @@ const MAX_DECLARED_EXCHANGES: usize = 1_000;
 
 pub(super) struct Connections {
     url: ServerUrl,
-    connection: Mutex<Option<Arc<Connection>>>,
+    connection: Mutex<Current>,
     publisher: Mutex<Option<Publisher>>,
+}
+
+/// The connection, and when and why one could not be made last.
+#[derive(Default)]
+struct Current {
+    connection: Option<Arc<Connection>>,
+    failure: Option<(Instant, BrokerError)>,
 }
 
 /// The channel on which events are published.
@@ -84,6 +91,8 @@ impl Connections {
 
     /// The channel on which events are published, with the exchange of a topic declared.
     pub(super) async fn publisher(&self, topology: &Topology) -> Result<Channel, BrokerError> {
+        // Without a connection, publishers fail together and not in turn.
+        self.connection().await?;
         let mut publisher = self.publisher.lock().await;
         if let Some(Publisher { channel, declared }) = &*publisher
             && channel.status().connected()
@@ -105,16 +114,31 @@ impl Connections {
     }
 
     async fn connection(&self) -> Result<Arc<Connection>, BrokerError> {
+        let requested = Instant::now();
         let mut current = self.connection.lock().await;
-        if let Some(connection) = &*current
+        if let Some(connection) = &current.connection
             && connection.status().connected()
         {
             return Ok(Arc::clone(connection));
         }
-        *current = None;
-        let connection = Arc::new(self.connect().await?);
-        *current = Some(Arc::clone(&connection));
-        Ok(connection)
+        // Callers that waited for an attempt share its failure: were each to try in turn, the last one would wait for all of them.
+        if let Some((failed, error)) = &current.failure
+            && *failed >= requested
+        {
+            return Err(error.clone());
+        }
+        current.connection = None;
+        match self.connect().await {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                *current = Current { connection: Some(Arc::clone(&connection)), failure: None };
+                Ok(connection)
+            }
+            Err(error) => {
+                current.failure = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
     }
 
     /// Connects, with retries until the timeout.

@@ -35,6 +35,10 @@ pub(crate) trait Backend: Send + Sync {
     fn start_again(&self);
     /// Whether there is a server that can be stopped.
     fn has_server(&self) -> bool;
+    /// What the server knows of a subscription, for the message of a failed test.
+    async fn describe(&self, _topic: &str, _subscription: &str) -> String {
+        String::new()
+    }
 }
 
 #[derive(Debug)]

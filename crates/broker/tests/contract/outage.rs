@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use bellwether_broker::BrokerError;
 
-use crate::backend::{Environment, broker, event, next, number, publish, topic};
+use crate::backend::{Environment, TIMEOUT, broker, event, next, number, publish, topic};
 
 /// How long an operation may take on a broker that is down.
 const MAX_WAIT: Duration = Duration::from_secs(15);
 const EVENTS: usize = 20;
+/// How many callers publish while the broker is down. They must not wait for each other.
+const PUBLISHERS: usize = 8;
 
 pub(crate) async fn restart_loses_nothing(environment: &Environment) {
     let topic = topic("restart");
@@ -56,15 +58,17 @@ pub(crate) async fn stopped_broker_is_unreachable_and_recovers(environment: &Env
             }
         }
     };
-    let (publish_error, health_error, subscribe_error, next_error) = tokio::join!(
-        broker.publish(&topic, &published),
+    let publish_all = futures::future::join_all((0..PUBLISHERS).map(|_| broker.publish(&topic, &published)));
+    let (publish_errors, health_error, subscribe_error, next_error) = tokio::join!(
+        publish_all,
         broker.health(),
         late.subscribe(&topic, "two"),
         receive
     );
     assert!(began.elapsed() < MAX_WAIT, "{:?}", began.elapsed());
-    let errors = [publish_error.err(), health_error.err(), subscribe_error.err(), Some(next_error)];
-    for error in errors.map(Option::unwrap) {
+    let mut errors: Vec<_> = publish_errors.into_iter().map(Result::unwrap_err).collect();
+    errors.extend([health_error.unwrap_err(), subscribe_error.err().unwrap(), next_error]);
+    for error in errors {
         assert!(matches!(error, BrokerError::Unreachable { .. }), "{error}");
         assert!(!error.to_string().contains("guest"), "{error}");
     }
@@ -75,7 +79,10 @@ pub(crate) async fn stopped_broker_is_unreachable_and_recovers(environment: &Env
     broker.health().await.unwrap();
     let mut numbers = BTreeSet::new();
     while !(numbers.contains(&3) && numbers.contains(&4)) {
-        let delivery = next(&mut subscriber).await;
+        let Ok(delivery) = tokio::time::timeout(TIMEOUT, subscriber.next()).await else {
+            panic!("only {numbers:?} arrived; {}", environment.describe(&topic, "one").await);
+        };
+        let delivery = delivery.unwrap();
         numbers.insert(number(&delivery));
         delivery.ack().await.unwrap();
     }

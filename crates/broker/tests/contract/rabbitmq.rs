@@ -91,4 +91,12 @@ impl Backend for RabbitMq {
     fn has_server(&self) -> bool {
         true
     }
+
+    async fn describe(&self, topic: &str, subscription: &str) -> String {
+        let channel = self.connection().await.create_channel().await.unwrap();
+        let options = QueueDeclareOptions { passive: true, ..Default::default() };
+        let queue = format!("{topic}-{subscription}");
+        let declared = channel.queue_declare(queue.as_str().into(), options, FieldTable::default()).await;
+        format!("{queue}: {declared:?}\n{}", self.server.lock().log())
+    }
 }
