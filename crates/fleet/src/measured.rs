@@ -46,6 +46,10 @@ impl Store for Measured {
         Ok((Box::new(MeasuredTransaction { transaction, metrics: self.metrics.clone() }), loaded))
     }
 
+    fn concurrent_transactions(&self) -> usize {
+        self.store.concurrent_transactions()
+    }
+
     async fn get(&self, id: Id) -> Result<Option<Resource>, StoreError> {
         measure(&self.metrics, "get", self.store.get(id)).await
     }

@@ -1,13 +1,14 @@
-//! The single writer: commands are queued, and all that wait when a commit is done form the next batch. A thousand reports need only a
-//! few commits, and each response is sent after its commit.
+//! Writes commands in batches: commands are queued, and those that wait when a commit is done form the next batch. A thousand reports
+//! need only a few commits, and each response is sent after its commit.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bellwether_clock::Clock;
 use jiff::{Timestamp, Unit};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 
 use crate::decide::{Batch, Create, Patch, Refusal, Reported, Target};
 use crate::kinds::Kinds;
@@ -18,6 +19,8 @@ use crate::store::{Needs, Store, StoreError};
 const MAX_BATCH: usize = 256;
 /// The maximum number of waiting commands.
 const QUEUE_CAPACITY: usize = 4096;
+/// How long a batch waits for the next commands of the callers that just got their responses.
+const MAX_GATHER_DELAY: Duration = Duration::from_millis(2);
 /// How often a batch is attempted if another process causes conflicts.
 const MAX_ATTEMPTS: usize = 5;
 /// How long a command may wait in the queue and for its commit.
@@ -131,13 +134,16 @@ pub struct Writer {
 impl Writer {
     /// Starts the writer of a store.
     pub fn start(store: Arc<dyn Store>, kinds: Arc<Kinds>, clock: Arc<dyn Clock>) -> (Self, JoinHandle<()>) {
-        let (queue, mut commands) = mpsc::channel(QUEUE_CAPACITY);
-        let task_state = WriterTask { store, kinds, clock };
+        let (queue, commands) = mpsc::channel(QUEUE_CAPACITY);
+        let commands = Arc::new(Mutex::new(commands));
+        let concurrency = store.concurrent_transactions();
+        let state = Arc::new(WriterTask { store, kinds, clock });
         let task = tokio::spawn(async move {
-            let mut waiting = Vec::with_capacity(MAX_BATCH);
-            while commands.recv_many(&mut waiting, MAX_BATCH).await > 0 {
-                task_state.write(std::mem::take(&mut waiting)).await;
+            let mut lanes = JoinSet::new();
+            for _ in 0..concurrency {
+                lanes.spawn(write_batches(Arc::clone(&state), Arc::clone(&commands)));
             }
+            lanes.join_all().await;
         });
         (Self { queue }, task)
     }
@@ -152,6 +158,40 @@ impl Writer {
             Err(_) => Err(WriteError::TimedOut),
         }
     }
+}
+
+type Commands = mpsc::Receiver<(Command, Answer)>;
+
+/// Writes one batch after the other until the queue is closed.
+async fn write_batches(state: Arc<WriterTask>, commands: Arc<Mutex<Commands>>) {
+    let mut answered = 0;
+    loop {
+        // Only one batch is gathered at a time; others are being written meanwhile.
+        let batch = gather(&mut *commands.lock().await, answered).await;
+        if batch.is_empty() {
+            return;
+        }
+        answered = batch.len();
+        state.write(batch).await;
+    }
+}
+
+/// The commands of the next batch. Callers whose commands were just answered often send the next ones at once; without a short wait for
+/// them, two groups of callers would take turns, and each commit would have only half of the commands.
+async fn gather(commands: &mut Commands, answered: usize) -> Vec<(Command, Answer)> {
+    let mut batch = Vec::with_capacity(MAX_BATCH);
+    let expected = (commands.len() + answered).min(MAX_BATCH);
+    commands.recv_many(&mut batch, MAX_BATCH).await;
+    let deadline = Instant::now() + MAX_GATHER_DELAY;
+    while !batch.is_empty() && batch.len() < expected {
+        let left = MAX_BATCH - batch.len();
+        let more = commands.recv_many(&mut batch, left);
+        match tokio::time::timeout_at(deadline, more).await {
+            Ok(received) if received > 0 => (),
+            Ok(_) | Err(_) => break,
+        }
+    }
+    batch
 }
 
 struct WriterTask {
@@ -238,4 +278,65 @@ pub fn microseconds(instant: Timestamp) -> Timestamp {
     instant
         .round(jiff::TimestampRound::new().smallest(Unit::Microsecond).mode(jiff::RoundMode::Trunc))
         .unwrap_or(instant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Queue = mpsc::Sender<(Command, Answer)>;
+
+    fn send(queue: &Queue, count: usize) {
+        for _ in 0..count {
+            let command = Command::Recompute { id: Id::default() };
+            queue.try_send((command, oneshot::channel().0)).unwrap();
+        }
+    }
+
+    /// Sends commands after a delay.
+    fn send_later(queue: &Queue, delay: Duration, count: usize) {
+        let queue = queue.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            send(&queue, count);
+        });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn batch_waits_for_callers_that_were_just_answered() {
+        let (queue, mut commands) = mpsc::channel(QUEUE_CAPACITY);
+        send(&queue, 32);
+        send_later(&queue, Duration::from_millis(1), 32);
+        let started = Instant::now();
+        assert_eq!(gather(&mut commands, 32).await.len(), 64);
+        assert_eq!(started.elapsed(), Duration::from_millis(1), "it does not wait longer than it has to");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn batch_does_not_wait_for_callers_that_stay_away() {
+        let (queue, mut commands) = mpsc::channel(QUEUE_CAPACITY);
+        send(&queue, 3);
+        let started = Instant::now();
+        assert_eq!(gather(&mut commands, 60).await.len(), 3);
+        assert!(started.elapsed() <= MAX_GATHER_DELAY + Duration::from_millis(1), "{:?}", started.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn single_caller_never_waits() {
+        let (queue, mut commands) = mpsc::channel(QUEUE_CAPACITY);
+        send_later(&queue, Duration::from_secs(1), 1);
+        let started = Instant::now();
+        assert_eq!(gather(&mut commands, 1).await.len(), 1);
+        assert_eq!(started.elapsed(), Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn batch_is_limited_and_an_idle_queue_ends_empty() {
+        let (queue, mut commands) = mpsc::channel(QUEUE_CAPACITY);
+        send(&queue, MAX_BATCH + 1);
+        assert_eq!(gather(&mut commands, MAX_BATCH).await.len(), MAX_BATCH);
+        assert_eq!(gather(&mut commands, 0).await.len(), 1);
+        drop(queue);
+        assert!(gather(&mut commands, 5).await.is_empty());
+    }
 }

@@ -9,6 +9,7 @@ use super::decimal;
 use super::filter::{ConditionTest, Filter, Node, Subject, Test, Value};
 use super::lexer::Comparison;
 use super::pattern::Case;
+use crate::store::Column;
 
 /// The SQL dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +107,21 @@ impl Builder {
 }
 
 impl Filter {
+    /// Whether the search names the resources that it finds, so that it matches a few at most.
+    pub(crate) fn matches_few(&self) -> bool {
+        fn names(node: &Node) -> bool {
+            match node {
+                Node::All(nodes) => nodes.iter().any(names),
+                Node::Field(
+                    Subject::Column(Column::Id | Column::Name),
+                    Test::Compare(Comparison::Equal, _) | Test::In(_),
+                ) => true,
+                _ => false,
+            }
+        }
+        names(&self.0)
+    }
+
     /// The search as a condition of SQL on `resources r`.
     pub(crate) fn sql(&self, builder: &mut Builder) -> String {
         node(&self.0, Around::Nothing, builder)

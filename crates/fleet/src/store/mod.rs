@@ -48,6 +48,12 @@ pub trait Store: Send + Sync + 'static {
     /// transaction rolls it back.
     async fn begin(&self, needs: &Needs) -> Result<(Box<dyn Transaction>, Loaded), StoreError>;
 
+    /// The number of transactions that may be open at the same time. More than one is faster where the rows of one batch can be read
+    /// while another one is synced to disk.
+    fn concurrent_transactions(&self) -> usize {
+        1
+    }
+
     /// Reads a resource by ID.
     async fn get(&self, id: Id) -> Result<Option<Resource>, StoreError>;
 

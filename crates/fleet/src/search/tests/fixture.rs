@@ -111,6 +111,7 @@ const SCHEMA: &str = "
         updated_time INTEGER NOT NULL, updated_by TEXT NOT NULL, deleted_time INTEGER, deleted_by TEXT
     ) STRICT;
     CREATE INDEX resources_newest ON resources (kind, created_time, id);
+    CREATE INDEX resources_by_name ON resources (kind, name, id);
     CREATE TABLE resource_labels (
         resource_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (resource_id, key)
     ) STRICT, WITHOUT ROWID;

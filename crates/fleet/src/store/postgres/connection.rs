@@ -117,35 +117,45 @@ pub(super) async fn pipelined<T>(
     requests.iter_mut().filter_map(|request| Pin::new(request).take_output()).collect()
 }
 
-/// Connections for readers.
+/// Connections to one database.
 pub(super) struct Pool {
     address: Address,
+    /// The SQL that every connection of the pool runs first.
+    settings: &'static str,
     idle: Mutex<Vec<Connection>>,
     free: Arc<Semaphore>,
 }
 
-/// A connection of the pool. It is returned when its reader has finished. Otherwise its state is unknown, and it is closed.
-pub(super) struct Lease<'a> {
+/// A connection of the pool. It is returned when its user has finished. Otherwise its state is unknown, and it is closed.
+pub(super) struct Lease {
     connection: Connection,
-    pool: &'a Pool,
+    pool: Arc<Pool>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Pool {
-    pub(super) fn new(address: Address, size: usize) -> Self {
-        Self { address, idle: Mutex::default(), free: Arc::new(Semaphore::new(size)) }
+    pub(super) fn new(address: Address, size: usize, settings: &'static str) -> Arc<Self> {
+        Arc::new(Self { address, settings, idle: Mutex::default(), free: Arc::new(Semaphore::new(size)) })
     }
 
-    pub(super) async fn lease(&self) -> Result<Lease<'_>, StoreError> {
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, StoreError> {
         let free = tokio::time::timeout(CONNECT_TIMEOUT, Arc::clone(&self.free).acquire_owned())
             .await
             .map_err(late)?;
         let permit = free.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         let connection = match self.idle() {
             Some(connection) => connection,
-            None => Connection::open(&self.address).await?,
+            None => self.open().await?,
         };
-        Ok(Lease { connection, pool: self, _permit: permit })
+        Ok(Lease { connection, pool: Arc::clone(self), _permit: permit })
+    }
+
+    async fn open(&self) -> Result<Connection, StoreError> {
+        let connection = Connection::open(&self.address).await?;
+        if !self.settings.is_empty() {
+            connection.run(self.settings).await?;
+        }
+        Ok(connection)
     }
 
     fn idle(&self) -> Option<Connection> {
@@ -155,7 +165,7 @@ impl Pool {
     }
 }
 
-impl Lease<'_> {
+impl Lease {
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
     }

@@ -1,5 +1,5 @@
-//! The store on PostgreSQL, for any number of processes. Each process has one connection that writes, a few that read, and one that
-//! listens for notifications of other processes.
+//! The store on PostgreSQL, for any number of processes. Each process has a few connections that write, a few that read, and one
+//! that listens for notifications of other processes.
 //!
 //! **Invariants.** A writer holds a lock on the row of the root of a tree of resources. Commits become visible in the order of their
 //! revisions: the row of the feed is locked from the assignment of revisions until their commit.
@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::plan::plan;
@@ -30,20 +30,23 @@ use super::{
 };
 use crate::resource::{AdapterStatus, Id, LogEntry, Resource};
 use address::Address;
-use connection::{BY_KEYS, Connection, Pool};
+use connection::{BY_KEYS, Connection, Lease, Pool};
 use load::Trees;
 use write::Untrimmed;
 
 /// The number of connections for reads.
 const READERS: usize = 6;
+/// The number of batches that are written at the same time: the rows of one are read while another one is synced to disk.
+const CONCURRENT_TRANSACTIONS: usize = 2;
+/// The number of connections for writes: those of batches, and one that removes expired rows.
+const WRITERS: usize = CONCURRENT_TRANSACTIONS + 1;
 /// The notification channel for new revisions.
 const LISTEN: &str = "fleet_revision";
 
 /// The store on PostgreSQL.
 pub struct Postgres {
-    address: Address,
-    writer: Arc<tokio::sync::Mutex<Option<Connection>>>,
-    readers: Pool,
+    writers: Arc<Pool>,
+    readers: Arc<Pool>,
     untrimmed: Arc<Mutex<Untrimmed>>,
     revision: watch::Sender<Revision>,
     listener: AbortHandle,
@@ -53,29 +56,20 @@ impl Postgres {
     /// Connects to a database by its URL, such as `postgres://user:password@host/fleet`, and migrates its schema.
     pub async fn connect(url: &str) -> Result<Self, OpenError> {
         let address = Address::parse(url)?;
-        let writer = open_writer(&address).await.map_err(migrate::failed)?;
-        migrate::migrate(&writer).await?;
-        let latest = read::revision(&writer).await.map_err(migrate::failed)?;
+        let writers = Pool::new(address.clone(), WRITERS, BY_KEYS);
+        let writer = writers.lease().await.map_err(migrate::failed)?;
+        migrate::migrate(writer.connection()).await?;
+        let latest = read::revision(writer.connection()).await.map_err(migrate::failed)?;
+        writer.done();
         let revision = watch::Sender::new(latest);
         let listener = tokio::spawn(listen::follow(address.clone(), revision.clone())).abort_handle();
-        Ok(Self {
-            readers: Pool::new(address.clone(), READERS),
-            writer: Arc::new(tokio::sync::Mutex::new(Some(writer))),
-            untrimmed: Arc::default(),
-            address,
-            revision,
-            listener,
-        })
+        let readers = Pool::new(address, READERS, "");
+        Ok(Self { writers, readers, untrimmed: Arc::default(), revision, listener })
     }
 
-    /// Waits for the connection that writes. If it was lost, a new one is opened.
+    /// Waits for a connection that writes.
     async fn writer(&self) -> Result<Open, StoreError> {
-        let mut writer = Arc::clone(&self.writer).lock_owned().await;
-        if writer.as_ref().is_none_or(Connection::is_closed) {
-            *writer = None;
-            *writer = Some(open_writer(&self.address).await?);
-        }
-        Ok(Open { writer: Some(writer) })
+        Ok(Open { lease: Some(self.writers.lease().await?) })
     }
 
     async fn read<T>(
@@ -95,44 +89,34 @@ impl Drop for Postgres {
     }
 }
 
-async fn open_writer(address: &Address) -> Result<Connection, StoreError> {
-    let connection = Connection::open(address).await?;
-    connection.run(BY_KEYS).await?;
-    Ok(connection)
-}
-
-/// Exclusive use of the connection that writes. On drop, an open transaction is rolled back.
+/// Exclusive use of a connection that writes. On drop, an open transaction is rolled back.
 struct Open {
-    writer: Option<OwnedMutexGuard<Option<Connection>>>,
+    lease: Option<Lease>,
 }
 
 impl Open {
     fn connection(&self) -> Result<&Connection, StoreError> {
-        let connection = self.writer.as_ref().and_then(|writer| writer.as_ref());
+        let connection = self.lease.as_ref().map(Lease::connection);
         connection.ok_or_else(|| StoreError::Unavailable("there is no connection".into()))
     }
 
     /// There is no open transaction to roll back.
     fn done(mut self) {
-        self.writer = None;
+        if let Some(lease) = self.lease.take() {
+            lease.done();
+        }
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let Some(mut writer) = self.writer.take() else { return };
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            *writer = None;
-            return;
-        };
+        // Without a runtime the connection is closed, which rolls back, too.
+        let Some(lease) = self.lease.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            let undone = match writer.as_ref() {
-                Some(connection) => connection.run("ROLLBACK").await,
-                None => Ok(()),
-            };
-            if let Err(error) = undone {
-                tracing::debug!(%error, "closing the connection that writes");
-                *writer = None;
+            match lease.connection().run("ROLLBACK").await {
+                Ok(_) => lease.done(),
+                Err(error) => tracing::debug!(%error, "closing a connection that writes"),
             }
         });
     }
@@ -153,6 +137,10 @@ impl Store for Postgres {
         let (loaded, trees) = load::begin(open.connection()?, needs).await?;
         let (untrimmed, revision) = (Arc::clone(&self.untrimmed), self.revision.clone());
         Ok((Box::new(PostgresTransaction { open, trees, untrimmed, revision }), loaded))
+    }
+
+    fn concurrent_transactions(&self) -> usize {
+        CONCURRENT_TRANSACTIONS
     }
 
     async fn get(&self, id: Id) -> Result<Option<Resource>, StoreError> {

@@ -27,6 +27,16 @@ pub(super) enum Durability {
     Fleeting,
 }
 
+impl Durability {
+    /// The value of the pragma.
+    fn synchronous(self) -> &'static str {
+        match self {
+            Self::Durable => "FULL",
+            Self::Fleeting => "OFF",
+        }
+    }
+}
+
 /// Locks the file against other processes, which would not see our latest revision.
 pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
     let mut name = path.as_os_str().to_owned();
@@ -72,15 +82,20 @@ fn prepare_writer(
         return Ok(Err(OpenError::NotWritable(path.to_owned())));
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    let synchronous = match durability {
-        Durability::Durable => "FULL",
-        Durability::Fleeting => "OFF",
-    };
-    connection.pragma_update(None, "synchronous", synchronous)?;
+    connection.pragma_update(None, "synchronous", durability.synchronous())?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cache_size", -65_536)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4000)?;
     migrate(connection)
+}
+
+/// Opens the connection that copies the write-ahead log into the file.
+pub(super) fn open_copier(path: &Path, durability: Durability) -> Result<Connection, OpenError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, error))?;
+    let prepared = prepare(&connection)
+        .and_then(|()| connection.pragma_update(None, "synchronous", durability.synchronous()));
+    prepared.map_err(|error| failed(path, error))?;
+    Ok(connection)
 }
 
 /// Opens a read-only connection.
@@ -88,8 +103,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, error))?;
     let prepared = prepare(&connection)
-        .and_then(|()| connection.pragma_update(None, "cache_size", -16_384))
-        .and_then(|()| connection.pragma_update(None, "mmap_size", 256 << 20));
+        .and_then(|()| connection.pragma_update(None, "cache_size", -8_192));
     prepared.map_err(|error| failed(path, error))?;
     Ok(connection)
 }

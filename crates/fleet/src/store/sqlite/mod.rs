@@ -1,6 +1,7 @@
-//! The store on an SQLite file, for one process. One connection writes, a few read; a commit is on disk when it returns. SQLite runs
-//! on threads that may block.
+//! The store on an SQLite file, for one process. One connection writes, a few read, and one copies the write-ahead log into the file; a
+//! commit is on disk when it returns. SQLite runs on threads that may block.
 
+mod checkpoint;
 mod connection;
 mod load;
 mod read;
@@ -22,6 +23,7 @@ use super::{
     StoreError, Transaction,
 };
 use crate::resource::{AdapterStatus, Id, LogEntry, Resource};
+use checkpoint::Checkpoints;
 use connection::Durability;
 use write::Writer;
 
@@ -69,11 +71,17 @@ impl Sqlite {
         temporary: Option<tempfile::TempDir>,
     ) -> Result<Self, OpenError> {
         let lock = connection::lock(path)?;
-        let writer = connection::open_writer(path, durability)?;
+        let failed = |error: rusqlite::Error| OpenError::Failed(format!("{}: {error}", path.display()));
+        let mut writer = connection::open_writer(path, durability)?;
+        let checkpoints = Checkpoints::of(&mut writer).map_err(failed)?;
         let readers = (0..READERS).map(|_| connection::open_reader(path)).collect::<Result<Vec<_>, _>>()?;
         let revision = read::revision(&writer).map_err(|error| OpenError::Failed(error.to_string()))?;
+        let writer = Arc::new(tokio::sync::Mutex::new(Writer::new(writer)));
+        let copier = connection::open_copier(path, durability)?;
+        let served = checkpoints.serve(copier, Arc::downgrade(&writer));
+        served.map_err(|why| OpenError::File { path: path.to_owned(), why })?;
         Ok(Self {
-            writer: Arc::new(tokio::sync::Mutex::new(Writer::new(writer))),
+            writer,
             readers: Arc::new(Readers { idle: Mutex::new(readers), free: Arc::new(Semaphore::new(READERS)) }),
             revision: watch::Sender::new(revision),
             _lock: lock,
