@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`addons`] | the built-in adapter that reports on add-ons |
+//! | [`registration`] | registers joined clusters in the fleet API |
 //! | [`config`] | loads, validates and compiles both files; errors name file, line and column |
 //! | [`template`] | the subset of Go's templates |
 //! | [`expression`] | CEL with the functions of the framework |
@@ -28,6 +29,7 @@ pub mod expression;
 pub mod kubernetes;
 pub mod maestro;
 mod metrics;
+pub mod registration;
 pub mod serve;
 pub mod template;
 pub mod trace;

@@ -146,9 +146,9 @@ pub(crate) struct UpArgs {
     ///
     /// Deployments, StatefulSets and DaemonSets become available and Jobs complete, although no pod runs. The annotation
     /// bellwether.io/simulate on a workload or its pod template changes that: `fail` lets the rollout fail, `never` lets it
-    /// never finish, `delay=5s` lets it take 5 s. The spokes are registered in the fleet API, and the add-on helloworld is
-    /// installed in two versions: see `bellwether addon status`. Every spoke forwards metrics about its Deployments: see
-    /// `bellwether observability status`.
+    /// never finish, `delay=5s` lets it take 5 s. The add-on helloworld is installed in two versions: see `bellwether addon
+    /// status`. Every spoke forwards metrics about its Deployments: see `bellwether observability status`. Adapters report on
+    /// every cluster, until it is ready: see `bellwether cluster get`.
     #[arg(long, overrides_with = "no_demo")]
     pub(crate) demo: bool,
 

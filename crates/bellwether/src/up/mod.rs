@@ -17,16 +17,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use axum::Router;
 use bellwether_adapter::addons::IDENTITY as ADDONS_ADAPTER;
+use bellwether_adapter::registration::{self, Registration};
 use bellwether_agent::{Agent, HubHash};
 use bellwether_api::{Definition, Place};
 use bellwether_apiserver::pki::Pki;
 use bellwether_apiserver::{ApiServer, HUB, Identity, SigningKey, TlsSettings};
 use bellwether_clock::SystemClock;
+use bellwether_fleet::client::Client;
 use bellwether_fleet::config::Config;
-use bellwether_fleet::decide::{Create, Refusal};
-use bellwether_fleet::resource::Id;
-use bellwether_fleet::serve::{Assembled, assemble};
-use bellwether_fleet::writer::{Command, WriteError};
+use bellwether_fleet::serve::assemble;
 use bellwether_runtime::{Context, Health, Leadership, Metrics, Shutdown, http};
 use bellwether_simulator::Simulator;
 use bellwether_store::OpenError;
@@ -51,8 +50,6 @@ use crate::up::rbac::Roles;
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for controllers to be ready before the banner is printed.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
-/// The user that registers the demo's clusters in the fleet API.
-const REGISTERED_BY: &str = "bellwether-up@local";
 /// The identities that install the CRDs, and that simulate workloads.
 const CRD_INSTALLER: &str = "definition-installer";
 const SIMULATOR: &str = "workload-simulator";
@@ -235,8 +232,7 @@ async fn start_all(settings: Settings, begun: Instant) -> anyhow::Result<Running
         let mut routes = http::routes(process.health.clone(), process.metrics.clone());
         let has_fleet = settings.fleet.is_some();
         if let Some(config) = settings.fleet {
-            let registered = if demo { settings.clusters.as_slice() } else { &[] };
-            routes = routes.merge(process.run_fleet(dir, config, registered).await?);
+            routes = routes.merge(process.run_fleet(dir, config).await?);
         }
         if demo {
             routes = routes.merge(metrics::routes(&server, &settings.clusters));
@@ -245,6 +241,10 @@ async fn start_all(settings: Settings, begun: Instant) -> anyhow::Result<Running
         if let Some(api) = addresses.http.as_deref().filter(|_| has_fleet) {
             let queue = pulses::open_queue(dir, &process)?;
             pulses::run_sentinels(&process, &queue, api)?;
+            if settings.controllers.is_some() {
+                let context = process.context(&server, HUB, registration::IDENTITY);
+                process.shutdown.spawn(Registration::run(Client::new(api, None)?, context));
+            }
             if demo {
                 pulses::run_adapters(&process, &server, &queue, api, &settings.clusters, dir)?;
             }
@@ -272,7 +272,8 @@ async fn create_permissions(
         let demo = settings.simulation.as_ref().map(|_| [SIMULATOR, demo_adapter]);
         names.chain([CRD_INSTALLER]).chain(demo.into_iter().flatten()).collect::<Vec<_>>()
     };
-    let on_hub = identities(ON_THE_HUB, ADDONS_ADAPTER);
+    let mut on_hub = identities(ON_THE_HUB, ADDONS_ADAPTER);
+    on_hub.push(registration::IDENTITY);
     let on_spoke = identities(FOR_THE_HUB, pulses::VALIDATION_IDENTITY);
     let spokes = settings.clusters.iter().map(|spoke| (spoke.as_str(), &on_spoke));
     let granted = std::iter::once((HUB, &on_hub))
@@ -302,30 +303,12 @@ impl Process {
         process
     }
 
-    /// Starts the fleet API on a database in the data directory, and registers clusters that it does not have yet.
-    async fn run_fleet(&self, dir: &Path, config: Config, clusters: &[String]) -> anyhow::Result<Router> {
+    /// Starts the fleet API on a database in the data directory.
+    async fn run_fleet(&self, dir: &Path, config: Config) -> anyhow::Result<Router> {
         let store = Database::Sqlite(dir.join("fleet.db")).open().await?;
-        let Assembled { routes, fleet } =
-            assemble(store, config, Arc::new(SystemClock), &self.metrics, &self.health, &self.shutdown)?;
-        for name in clusters {
-            let create = Create {
-                id: Id::at(fleet.now()),
-                kind: "Cluster".to_owned(),
-                name: name.clone(),
-                owner: None,
-                spec: Default::default(),
-                labels: [("bellwether.io/demo".to_owned(), "true".to_owned())].into(),
-                tenancy: Default::default(),
-            };
-            match fleet.write(Command::Create { create, by: REGISTERED_BY.to_owned() }).await {
-                Ok(_) | Err(WriteError::Refused(Refusal::Exists { .. })) => {}
-                Err(error) => {
-                    return Err(error)
-                        .context(format!("cannot register the cluster {name} in the fleet API"));
-                }
-            }
-        }
-        Ok(routes)
+        let clock = Arc::new(SystemClock);
+        let assembled = assemble(store, config, clock, &self.metrics, &self.health, &self.shutdown)?;
+        Ok(assembled.routes)
     }
 
     /// Starts the metrics collectors that the endpoint operators of the spokes deploy.
