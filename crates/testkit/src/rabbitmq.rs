@@ -77,7 +77,11 @@ impl RabbitMq {
         self.server = Some(guard(GUARD, &arguments));
         let deadline = Instant::now() + START_TIMEOUT;
         while !self.is_ready() {
-            assert!(Instant::now() < deadline, "RabbitMQ was not ready within {START_TIMEOUT:?}\n{}", self.log());
+            assert!(
+                Instant::now() < deadline,
+                "RabbitMQ was not ready within {START_TIMEOUT:?}\n{}",
+                self.log()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }

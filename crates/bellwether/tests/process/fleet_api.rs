@@ -4,9 +4,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use axum::http::Method;
+use bellwether_api::cluster::ManagedCluster;
 use bellwether_fleet::client::{Client, ListOf};
 use bellwether_fleet::resource::Resource;
 use bellwether_testkit::eventually;
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::server::{FleetApi, Server, bellwether, fleet_api, get, run, up};
@@ -129,6 +131,13 @@ async fn insecure_no_auth_allows_all_addresses() {
     assert_eq!(names(&api.client()).await, [""; 0]);
 }
 
+async fn wait_for_names(client: &Client, expected: &[&str]) {
+    eventually(&format!("the clusters are {expected:?}"), || async {
+        (names(client).await == expected).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn up_registers_its_spokes_once_and_keeps_other_clusters() {
     let parent = tempfile::tempdir().unwrap();
@@ -136,11 +145,11 @@ async fn up_registers_its_spokes_once_and_keeps_other_clusters() {
     let client = |server: &Server| Client::new(&server.address("http"), None).unwrap();
     let mut server = Server::start(&dir, up(&dir).args(["--spokes", "2"]));
     let created = create(&client(&server), "mine").await;
-    assert_eq!(names(&client(&server)).await, ["mine", "spoke-1", "spoke-2"]);
+    wait_for_names(&client(&server), &["mine", "spoke-1", "spoke-2"]).await;
     assert!(server.terminate().success());
 
     let mut server = Server::start(&dir, up(&dir).args(["--spokes", "3"]));
-    assert_eq!(names(&client(&server)).await, ["mine", "spoke-1", "spoke-2", "spoke-3"]);
+    wait_for_names(&client(&server), &["mine", "spoke-1", "spoke-2", "spoke-3"]).await;
     let path = format!("/clusters/{}", created.id);
     let found: Resource = client(&server).call(Method::GET, &path, None).await.unwrap();
     // The adapters of the demo may have reported.
@@ -152,12 +161,25 @@ async fn up_registers_its_spokes_once_and_keeps_other_clusters() {
 }
 
 #[tokio::test]
-async fn no_spoke_is_registered_without_the_demo() {
+async fn joined_cluster_is_registered_when_the_hub_accepts_it() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("data");
-    let server = Server::start(&dir, up(&dir).args(["--spokes", "2", "--no-demo"]));
+    let server = Server::start(&dir, up(&dir).args(["--spokes", "1", "--no-demo"]));
     let client = Client::new(&server.address("http"), None).unwrap();
-    assert_eq!(names(&client).await, [""; 0]);
+    wait_for_names(&client, &["spoke-1"]).await;
+
+    let managed: Api<ManagedCluster> = Api::all(server.client("hub").await);
+    for (name, accepted) in [("accepted", true), ("unknown", false)] {
+        let cluster = json!({
+            "apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+            "metadata": {"name": name}, "spec": {"hubAcceptsClient": accepted},
+        });
+        managed.create(&PostParams::default(), &serde_json::from_value(cluster).unwrap()).await.unwrap();
+    }
+    wait_for_names(&client, &["accepted", "spoke-1"]).await;
+    let accept = Patch::Merge(json!({"spec": {"hubAcceptsClient": true}}));
+    managed.patch("unknown", &PatchParams::default(), &accept).await.unwrap();
+    wait_for_names(&client, &["accepted", "spoke-1", "unknown"]).await;
 }
 
 #[cfg(feature = "real-postgres")]

@@ -37,6 +37,7 @@ mod observability;
 #[cfg(feature = "real-postgres")]
 mod postgres_proxy;
 mod pulses;
+mod pulses_crash;
 #[cfg(feature = "real-kubernetes")]
 mod python_client;
 mod server;

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
-use crate::server::{Ended, FleetApi, Server, bellwether, fleet_api, run, up};
+use crate::server::{Ended, FleetApi, Server, bellwether, run, up};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples/adapter");
 
@@ -30,7 +30,7 @@ fn condition(cluster: &Resource, type_: &str) -> Option<(String, i64)> {
     Some((found.status.to_string(), found.observed_generation))
 }
 
-async fn wait_for_ready(api: &Client, name: &str, generation: i64) -> Resource {
+pub(crate) async fn wait_for_ready(api: &Client, name: &str, generation: i64) -> Resource {
     eventually(&format!("{name} is ready at generation {generation}"), || async {
         let found = cluster(api, name).await?;
         (condition(&found, "Ready") == Some(("True".to_owned(), generation))).then_some(found)
@@ -38,7 +38,7 @@ async fn wait_for_ready(api: &Client, name: &str, generation: i64) -> Resource {
     .await
 }
 
-async fn create(api: &Client, name: &str) -> Resource {
+pub(crate) async fn create(api: &Client, name: &str) -> Resource {
     let body = json!({"kind": "Cluster", "name": name, "spec": {"region": "eu-west-1"}});
     api.call(Method::POST, "/clusters", Some(&body)).await.unwrap()
 }
@@ -113,47 +113,91 @@ async fn unavailable_add_on_makes_its_cluster_not_ready_at_once() {
 }
 
 /// The roles as processes: fleet API, Sentinel, and the adapter of the example `namespace` on an API server.
-struct Roles {
+pub(crate) struct Roles {
     directory: PathBuf,
+    database: String,
     broker: String,
-    api: FleetApi,
-    kubernetes: Server,
+    api: Option<FleetApi>,
+    /// The address of the fleet API, which stays the same after a restart.
+    address: String,
+    pub(crate) kubernetes: Server,
     sentinel: Option<Server>,
     adapter: Option<Server>,
 }
 
+/// A role that can be killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Killed {
+    Api,
+    Sentinel,
+    Adapter,
+}
+
 impl Roles {
-    fn start(directory: &Path, database: &str, broker: &str) -> Self {
-        let config = directory.join("fleet.yaml");
+    pub(crate) fn start(directory: &Path, database: &str, broker: &str) -> Self {
         let text = "entities: [{kind: Cluster, plural: clusters, name_min_len: 3, name_max_len: 53, required_adapters: [namespace]}]";
-        std::fs::write(&config, text).unwrap();
-        let api = FleetApi::start(&directory.join("fleet"), fleet_api(database).arg("--config").arg(&config));
+        std::fs::write(directory.join("fleet.yaml"), text).unwrap();
         let data = directory.join("kubernetes");
         let mut apiserver = bellwether(["run", "apiserver", "--listen", "127.0.0.1:0", "--data-dir"]);
         let kubernetes = Server::start(&data, apiserver.arg(&data));
         let mut roles = Self {
             directory: directory.to_owned(),
+            database: database.to_owned(),
             broker: broker.to_owned(),
-            api,
+            api: None,
+            address: "http://127.0.0.1:0".to_owned(),
             kubernetes,
             sentinel: None,
             adapter: None,
         };
+        roles.start_api();
         roles.start_adapter();
         roles.start_sentinel();
         roles
     }
 
+    /// A client of the fleet API with its own connections.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.address, None).unwrap()
+    }
+
+    /// Kills a role, and starts it again.
+    pub(crate) fn restart(&mut self, role: Killed) {
+        match role {
+            Killed::Api => {
+                drop(self.api.take());
+                self.start_api();
+            }
+            Killed::Sentinel => {
+                drop(self.sentinel.take());
+                self.start_sentinel();
+            }
+            Killed::Adapter => {
+                drop(self.adapter.take());
+                self.start_adapter();
+            }
+        }
+    }
+
+    fn start_api(&mut self) {
+        let listen = self.address.trim_start_matches("http://").to_owned();
+        let mut command =
+            bellwether(["run", "fleet-api", "--listen", &listen, "--database", &self.database, "--config"]);
+        let api =
+            FleetApi::start(&self.directory.join("fleet"), command.arg(self.directory.join("fleet.yaml")));
+        self.address = api.address().to_owned();
+        self.api = Some(api);
+    }
+
     fn start_sentinel(&mut self) {
         let mut command =
             bellwether(["run", "sentinel", "--resource-type", "clusters", "--listen", "127.0.0.1:0"]);
-        command.args(["--api", self.api.address(), "--poll-interval", "1s"]);
+        command.args(["--api", &self.address, "--poll-interval", "1s"]);
         self.sentinel = Some(self.launch("sentinel", &mut command));
     }
 
     fn start_adapter(&mut self) {
-        let mut command =
-            bellwether(["run", "adapter", "--listen", "127.0.0.1:0", "--api", self.api.address()]);
+        let mut command = bellwether(["run", "adapter", "--listen", "127.0.0.1:0", "--api", &self.address]);
         command.arg("--config").arg(format!("{EXAMPLES}/namespace/adapter.yaml"));
         command.arg("--task").arg(format!("{EXAMPLES}/namespace/task.yaml"));
         command.arg("--kubeconfig").arg(self.kubernetes.kubeconfig());
@@ -170,7 +214,7 @@ impl Roles {
 
     /// Creates, changes and deletes a cluster, with a kill of each role in between.
     async fn run_loop(mut self) {
-        let api = self.api.client();
+        let api = self.client();
         let created = create(&api, "abc").await;
         wait_for_ready(&api, "abc", 1).await;
         let client = self.kubernetes.client("hub").await;

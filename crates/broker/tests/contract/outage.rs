@@ -59,12 +59,8 @@ pub(crate) async fn stopped_broker_is_unreachable_and_recovers(environment: &Env
         }
     };
     let publish_all = futures::future::join_all((0..PUBLISHERS).map(|_| broker.publish(&topic, &published)));
-    let (publish_errors, health_error, subscribe_error, next_error) = tokio::join!(
-        publish_all,
-        broker.health(),
-        late.subscribe(&topic, "two"),
-        receive
-    );
+    let (publish_errors, health_error, subscribe_error, next_error) =
+        tokio::join!(publish_all, broker.health(), late.subscribe(&topic, "two"), receive);
     assert!(began.elapsed() < MAX_WAIT, "{:?}", began.elapsed());
     let mut errors: Vec<_> = publish_errors.into_iter().map(Result::unwrap_err).collect();
     errors.extend([health_error.unwrap_err(), subscribe_error.err().unwrap(), next_error]);

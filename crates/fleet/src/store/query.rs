@@ -63,7 +63,8 @@ fn items(query: &Query, dialect: Dialect) -> Statement {
     let limit = builder.push(Parameter::Integer(query.page.size.into()));
     let offset = builder.push(Parameter::Integer(query.page.offset().try_into().unwrap_or(i64::MAX)));
     // The page is found by narrow entries of an index; only its own rows are read whole. SQLite keeps the order of a CROSS JOIN.
-    let page = format!("SELECT r.id FROM resources r{matching} ORDER BY {page_order} LIMIT {limit} OFFSET {offset}");
+    let page =
+        format!("SELECT r.id FROM resources r{matching} ORDER BY {page_order} LIMIT {limit} OFFSET {offset}");
     let sql = format!(
         "SELECT {COLUMNS} FROM ({page}) page CROSS JOIN resources r WHERE r.id = page.id ORDER BY {order}"
     );

@@ -28,6 +28,21 @@ async fn what_was_committed_is_there_when_the_file_is_opened_again() {
     assert_eq!(*store.revision().borrow(), revision);
 }
 
+#[tokio::test]
+async fn write_ahead_log_starts_anew_under_constant_writes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("fleet.db");
+    let store = Sqlite::open(&path).expect("a new file");
+    // 128 MiB in all. The log is copied into the file from 16 MiB on, while writes go on.
+    for number in 0..256 {
+        let mut resource = cluster(&format!("large-{number}"));
+        resource.spec.insert("text".to_owned(), "x".repeat(512 << 10).into());
+        write(&store, [created(&resource)]).await;
+    }
+    let log = std::fs::metadata(directory.path().join("fleet.db-wal")).expect("a log").len();
+    assert!(log < 80 << 20, "{log}");
+}
+
 #[test]
 fn the_file_is_for_its_owner_only() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -102,8 +102,7 @@ pub(super) fn open_copier(path: &Path, durability: Durability) -> Result<Connect
 pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| failed(path, error))?;
-    let prepared = prepare(&connection)
-        .and_then(|()| connection.pragma_update(None, "cache_size", -8_192));
+    let prepared = prepare(&connection).and_then(|()| connection.pragma_update(None, "cache_size", -8_192));
     prepared.map_err(|error| failed(path, error))?;
     Ok(connection)
 }
