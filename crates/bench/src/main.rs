@@ -8,6 +8,7 @@ mod fleet;
 mod heartbeat;
 mod lifecycle;
 mod measurement;
+mod memory;
 mod observability;
 mod process;
 mod report;
