@@ -178,3 +178,22 @@ fn fleet_benchmark_of_one_part_leaves_out_the_others() {
     assert!(!ended.stdout.contains("SQLite: reports"), "{}", ended.stdout);
     assert!(!ended.stdout.contains("SQLite: list"), "{}", ended.stdout);
 }
+
+#[test]
+fn sentinel_benchmark_loses_no_pulse() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = bench(["sentinel", "--quick", "-o", "json"]);
+    let ended = run(command.env("TMPDIR", scratch.path()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let figure = |label: &str| {
+        let figures = report["figures"].as_array().unwrap();
+        let found = figures.iter().find(|figure| figure["figure"] == label);
+        let found = found.unwrap_or_else(|| panic!("no {label:?} in {}", ended.stdout));
+        found["bellwether"]["median"].as_f64().unwrap()
+    };
+    assert_eq!(figure("pulses lost"), 0.0);
+    assert!(figure("create to pulse at the subscriber, p99") > 0.0);
+    assert!(figure("decision cycle, max") > 0.0);
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "a directory was not removed");
+}
