@@ -8,9 +8,11 @@ mod fleet;
 mod heartbeat;
 mod lifecycle;
 mod measurement;
+mod memory;
 mod observability;
 mod process;
 mod report;
+mod sentinel;
 mod server;
 mod statistics;
 
@@ -50,6 +52,7 @@ enum Benchmark {
     Fleet(fleet::FleetArgs),
     Lifecycle(lifecycle::LifecycleArgs),
     Observability(observability::ObservabilityArgs),
+    Sentinel(sentinel::SentinelArgs),
 }
 
 fn main() -> ExitCode {
@@ -70,5 +73,6 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Benchmark::Fleet(arguments) => fleet::run(&bellwether, &arguments),
         Benchmark::Lifecycle(arguments) => lifecycle::run(&bellwether, &arguments),
         Benchmark::Observability(arguments) => observability::run(&bellwether, &arguments),
+        Benchmark::Sentinel(arguments) => sentinel::run(&bellwether, &arguments),
     }
 }

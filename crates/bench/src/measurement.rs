@@ -81,7 +81,12 @@ pub(crate) struct Figures(pub(crate) Vec<Figure>);
 
 impl Figures {
     pub(crate) fn add(&mut self, label: &str, unit: Unit, value: f64) {
-        self.0.push(Figure { label: label.to_owned(), unit, value });
+        self.0.push(Figure { label: label.to_owned(), unit, value, target: None });
+    }
+
+    /// Adds a figure with the value that is aimed at: the least rate, or the largest value of other units.
+    pub(crate) fn add_with_target(&mut self, label: &str, unit: Unit, value: f64, target: f64) {
+        self.0.push(Figure { label: label.to_owned(), unit, value, target: Some(target) });
     }
 
     pub(crate) fn add_quantiles(&mut self, label: &str, mut latencies: Latencies) {

@@ -49,6 +49,8 @@ pub(crate) struct Figure {
     pub(crate) label: String,
     pub(crate) unit: Unit,
     pub(crate) value: f64,
+    /// The value that is aimed at: the least rate, or the largest value of other units.
+    pub(crate) target: Option<f64>,
 }
 
 /// The values of a figure in all runs, for Bellwether and for the program beside it.
@@ -56,11 +58,26 @@ pub(crate) struct Figure {
 struct Row {
     label: String,
     unit: Unit,
+    target: Option<f64>,
     bellwether: Vec<f64>,
     other: Vec<f64>,
 }
 
 impl Row {
+    /// Whether the target is met.
+    fn is_met(&self) -> Option<bool> {
+        let (value, target) = (median(&self.bellwether)?, self.target?);
+        Some(if self.unit.more_is_better() { value >= target } else { value <= target })
+    }
+
+    /// The cells of the target: its value, and whether it is met.
+    fn target_cells(&self) -> [String; 2] {
+        let sign = if self.unit.more_is_better() { "≥" } else { "≤" };
+        let target = self.target.map(|target| format!("{sign} {}", format_target(target, self.unit)));
+        let met = self.is_met().map(|met| if met { "yes" } else { "NO" }.to_owned());
+        [target.unwrap_or_default(), met.unwrap_or_default()]
+    }
+
     /// How many times better Bellwether is.
     fn ratio(&self) -> Option<f64> {
         let (bellwether, other) = (median(&self.bellwether)?, median(&self.other)?);
@@ -109,11 +126,11 @@ impl Report {
         if side != Side::Bellwether {
             self.other = Some(side);
         }
-        for Figure { label, unit, value } in figures {
+        for Figure { label, unit, value, target } in figures {
             let found = self.rows.iter().position(|row| row.label == label);
             let index = found.unwrap_or(self.rows.len());
             if found.is_none() {
-                self.rows.push(Row { label, unit, bellwether: Vec::new(), other: Vec::new() });
+                self.rows.push(Row { label, unit, target, bellwether: Vec::new(), other: Vec::new() });
             }
             let Some(row) = self.rows.get_mut(index) else { continue };
             match side {
@@ -127,12 +144,19 @@ impl Report {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         let mut header = vec!["", Side::Bellwether.heading()];
+        let has_targets = self.rows.iter().any(|row| row.target.is_some());
+        if has_targets {
+            header.extend(["target", "met"]);
+        }
         if let Some(other) = self.other {
             header.extend([other.heading(), "better by"]);
         }
         table.set_header(header);
         for row in &self.rows {
             let mut cells = vec![row.label.clone(), format_amount(median(&row.bellwether), row.unit)];
+            if has_targets {
+                cells.extend(row.target_cells());
+            }
             if self.other.is_some() {
                 cells.push(format_amount(median(&row.other), row.unit));
                 cells.push(row.ratio().map_or("–".to_owned(), |ratio| format!("{}×", format_number(ratio))));
@@ -158,6 +182,8 @@ impl Report {
                     "figure": row.label,
                     "unit": row.unit.symbol(),
                     "moreIsBetter": row.unit.more_is_better(),
+                    "target": row.target,
+                    "met": row.is_met(),
                     ours: side(&row.bellwether),
                     theirs: side(&row.other),
                     "betterBy": row.ratio(),
@@ -176,6 +202,11 @@ fn format_amount(value: Option<f64>, unit: Unit) -> String {
     value.map_or("–".to_owned(), format)
 }
 
+/// Formats a target, which is short: it has few digits.
+fn format_target(value: f64, unit: Unit) -> String {
+    format!("{value} {}", unit.symbol()).trim_end().to_owned()
+}
+
 /// Formats a number with three significant digits, as far as it has decimals.
 fn format_number(value: f64) -> String {
     match value.abs() {
@@ -190,7 +221,7 @@ mod tests {
     use super::*;
 
     fn figure(label: &str, unit: Unit, value: f64) -> Vec<Figure> {
-        vec![Figure { label: label.into(), unit, value }]
+        vec![Figure { label: label.into(), unit, value, target: None }]
     }
 
     #[test]
@@ -201,9 +232,26 @@ mod tests {
             (Unit::Megabytes, 30.0, 15.0, Some(0.5)),
             (Unit::Kilobytes, 0.0, 15.0, None),
         ] {
-            let row =
-                Row { label: String::new(), unit, bellwether: vec![bellwether], other: vec![kubernetes] };
+            let (bellwether, other) = (vec![bellwether], vec![kubernetes]);
+            let row = Row { label: String::new(), unit, target: None, bellwether, other };
             assert_eq!(row.ratio(), expected, "{unit:?}");
+        }
+    }
+
+    #[test]
+    fn target_is_met_by_more_per_second_and_less_of_other_units() {
+        for (unit, value, target, cells, met) in [
+            (Unit::PerSecond, 5000.0, Some(5000.0), ["≥ 5000 /s", "yes"], Some(true)),
+            (Unit::PerSecond, 4999.0, Some(5000.0), ["≥ 5000 /s", "NO"], Some(false)),
+            (Unit::Milliseconds, 20.0, Some(20.0), ["≤ 20 ms", "yes"], Some(true)),
+            (Unit::Count, 1.0, Some(0.0), ["≤ 0", "NO"], Some(false)),
+            (Unit::Count, 1.0, None, ["", ""], None),
+        ] {
+            let mut report = Report::default();
+            report.add(Side::Bellwether, vec![Figure { label: "figure".into(), unit, value, target }]);
+            assert_eq!(report.rows[0].target_cells(), cells, "{value} {unit:?}");
+            assert_eq!(report.json(&[])["figures"][0]["met"], json!(met));
+            assert_eq!(report.table(&[]).contains("target"), target.is_some());
         }
     }
 

@@ -142,3 +142,58 @@ fn lifecycle_benchmark_finds_at_most_four_writes_per_cluster_and_none_while_noth
     assert_eq!(figure("writes while nothing changes"), 0.0);
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "a directory was not removed");
 }
+
+#[test]
+fn fleet_benchmark_prints_creates_reports_and_reads_with_their_targets() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = bench(["fleet", "--quick", "--database", "sqlite", "-o", "json"]);
+    let ended = run(command.env("TMPDIR", scratch.path()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let figures = report["figures"].as_array().unwrap();
+    for (label, target) in [
+        ("creates", Some(6000.0)),
+        ("creates, first tenth", None),
+        ("reports, 64 connections", Some(5000.0)),
+        ("reports, 64 connections, p99", Some(50.0)),
+        ("reports, 16 connections", Some(3500.0)),
+        ("list, last page, p50", Some(20.0)),
+        ("search by condition, 0.5 %, p99", None),
+        ("search in spec, 50 % while reports are sent, p50", Some(20.0)),
+        ("memory, peak", Some(200.0)),
+    ] {
+        let figure = figures.iter().find(|figure| figure["figure"] == format!("SQLite: {label}"));
+        let figure = figure.unwrap_or_else(|| panic!("no {label:?} in {}", ended.stdout));
+        assert!(figure["bellwether"]["median"].as_f64().unwrap() > 0.0, "{figure}");
+        assert_eq!(figure["target"].as_f64(), target, "{figure}");
+    }
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "a directory was not removed");
+}
+
+#[test]
+fn fleet_benchmark_of_one_part_leaves_out_the_others() {
+    let ended = run(&mut bench(["fleet", "--quick", "--database", "sqlite", "--part", "creates"]));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.contains("SQLite: creates"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("SQLite: reports"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains("SQLite: list"), "{}", ended.stdout);
+}
+
+#[test]
+fn sentinel_benchmark_loses_no_pulse() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut command = bench(["sentinel", "--quick", "-o", "json"]);
+    let ended = run(command.env("TMPDIR", scratch.path()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let figure = |label: &str| {
+        let figures = report["figures"].as_array().unwrap();
+        let found = figures.iter().find(|figure| figure["figure"] == label);
+        let found = found.unwrap_or_else(|| panic!("no {label:?} in {}", ended.stdout));
+        found["bellwether"]["median"].as_f64().unwrap()
+    };
+    assert_eq!(figure("pulses lost"), 0.0);
+    assert!(figure("create to pulse at the subscriber, p99") > 0.0);
+    assert!(figure("decision cycle, max") > 0.0);
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0, "a directory was not removed");
+}
