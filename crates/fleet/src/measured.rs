@@ -125,6 +125,6 @@ fn with_new_generation(change: &Change) -> Option<&Resource> {
     match change {
         Change::Created(resource) => Some(resource),
         Change::Updated { before, after } => (before.generation != after.generation).then_some(after),
-        Change::Removed(_) => None,
+        Change::Removed { .. } => None,
     }
 }

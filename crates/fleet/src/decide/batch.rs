@@ -494,7 +494,8 @@ impl<'a> Batch<'a> {
                 if self.created.contains(id) {
                     continue;
                 }
-                Change::Removed(last)
+                let before = self.before.remove(id).unwrap_or_else(|| Arc::new(last.clone()));
+                Change::Removed { before, last }
             } else if let Some(entry) = self.entries.get(id) {
                 match self.before.remove(id) {
                     Some(before) if *before == entry.resource => continue,

@@ -47,6 +47,11 @@ impl Decimal {
         }
     }
 
+    /// The number without zeros at the end of its fraction: the same text for equal numbers.
+    pub(super) fn normalized(&self) -> String {
+        Self::new(self.negative, &self.integral, self.fraction.trim_end_matches('0')).to_string()
+    }
+
     /// The negated number.
     pub(super) fn negated(self) -> Self {
         Self::new(!self.negative, &self.integral, &self.fraction)

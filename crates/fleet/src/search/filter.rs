@@ -140,13 +140,25 @@ pub(super) enum ConditionPart {
 }
 
 impl ConditionPart {
-    /// The column, which is also the name in a search.
+    /// The name in a search.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
             Self::LastUpdatedTime => "last_updated_time",
             Self::LastTransitionTime => "last_transition_time",
             Self::ObservedGeneration => "observed_generation",
+        }
+    }
+}
+
+impl ConditionPart {
+    /// The position in a stored condition.
+    pub(super) fn position(self) -> usize {
+        match self {
+            Self::Status => 1,
+            Self::ObservedGeneration => 4,
+            Self::LastUpdatedTime => 6,
+            Self::LastTransitionTime => 7,
         }
     }
 }

@@ -44,6 +44,7 @@ mod decimal;
 pub mod fields;
 mod filter;
 pub mod functions;
+pub(crate) mod keys;
 mod lexer;
 pub(crate) mod literal;
 mod order;

@@ -6,7 +6,8 @@
 use jiff::Timestamp;
 
 use super::decimal;
-use super::filter::{ConditionTest, Filter, Node, Subject, Test, Value};
+use super::filter::{ConditionPart, ConditionTest, Filter, Node, Subject, Test, Value};
+use super::keys::{Key, condition_field, label_field};
 use super::lexer::Comparison;
 use super::pattern::Case;
 use crate::store::Column;
@@ -58,16 +59,21 @@ impl Parameter {
     }
 }
 
+/// The maximum number of subqueries for values of specs, as for labels and conditions.
+const MAX_SPEC_KEYS: usize = 16;
+
 /// Builds SQL: the dialect, and the parameters so far.
 #[derive(Debug)]
 pub(crate) struct Builder {
     pub(crate) dialect: Dialect,
     pub(crate) parameters: Vec<Parameter>,
+    /// How many values of specs may still be found by their keys. Each is a subquery, and PostgreSQL plans many of them slowly.
+    spec_keys: usize,
 }
 
 impl Builder {
     pub(crate) fn new(dialect: Dialect) -> Self {
-        Self { dialect, parameters: Vec::new() }
+        Self { dialect, parameters: Vec::new(), spec_keys: MAX_SPEC_KEYS }
     }
 
     /// Adds a parameter, and returns its placeholder.
@@ -122,6 +128,21 @@ impl Filter {
         names(&self.0)
     }
 
+    /// The key of exactly the resources that match, if the search compares one field with one value. A resource with
+    /// [`Key::long_spec`] may match without the key.
+    pub(crate) fn key(&self) -> Option<Key> {
+        match &self.0 {
+            Node::Field(Subject::Label(key), Test::Compare(Comparison::Equal, Value::Text(value))) => {
+                Some(Key::label(key, value))
+            }
+            Node::Field(Subject::Spec(path), Test::Compare(Comparison::Equal, value)) => {
+                spec_key(path, value)
+            }
+            Node::Condition(test) => status_key(test),
+            _ => None,
+        }
+    }
+
     /// The search as a condition of SQL on `resources r`.
     pub(crate) fn sql(&self, builder: &mut Builder) -> String {
         node(&self.0, Around::Nothing, builder)
@@ -146,7 +167,7 @@ fn node(node_: &Node, around: Around, builder: &mut Builder) -> String {
             scalar_test(&format!("r.{}", column.name()), test, builder)
         }
         Node::Field(Subject::Label(key), test) => label_test(key, test, around, builder),
-        Node::Field(Subject::Spec(path), test) => spec_test(path, test, builder),
+        Node::Field(Subject::Spec(path), test) => spec_test(path, test, around, builder),
         Node::Condition(test) => condition_test(test, builder),
     }
 }
@@ -205,33 +226,70 @@ fn scalar_test(expression: &str, test: &Test<Value>, builder: &mut Builder) -> S
 }
 
 fn label_test(key: &str, test: &Test<Value>, around: Around, builder: &mut Builder) -> String {
-    let key = builder.text(key);
     match (test, around) {
-        (Test::Null, _) => {
-            format!(
-                "(NOT EXISTS (SELECT 1 FROM resource_labels l WHERE l.resource_id = r.id AND l.key = {key}))"
-            )
-        }
-        (Test::NotNull, _) => member_of("resource_labels l", &format!("l.key = {key}"), builder.dialect),
-        (test, Around::Nothing) => {
-            let test = scalar_test("l.value", test, builder);
-            member_of("resource_labels l", &format!("l.key = {key} AND {test}"), builder.dialect)
-        }
-        (test, Around::Not) => {
-            let label = format!(
-                "(SELECT l.value FROM resource_labels l WHERE l.resource_id = r.id AND l.key = {key})"
-            );
+        (Test::Null, _) | (_, Around::Not) => {
+            let label = match builder.dialect {
+                Dialect::Sqlite => format!("(r.labels ->> {})", builder.text(json_path([key]))),
+                Dialect::Postgres => format!("(r.labels ->> {})", builder.text(key)),
+            };
             scalar_test(&label, test, builder)
+        }
+        (test, Around::Nothing) => {
+            let mut condition = format!("k.field = {}", builder.text(label_field(key)));
+            if *test != Test::NotNull {
+                condition = format!("{condition} AND {}", scalar_test("k.value", test, builder));
+            }
+            member_of("resource_keys k", &condition, builder.dialect)
         }
     }
 }
 
 fn condition_test(test: &ConditionTest, builder: &mut Builder) -> String {
+    if test.part == ConditionPart::Status {
+        let (field, value) = (builder.text(condition_field(&test.type_)), builder.value(&test.value));
+        let condition = format!("k.field = {field} AND k.value {} {value}", test.comparison.symbol());
+        return member_of("resource_keys k", &condition, builder.dialect);
+    }
     let types: Vec<String> = names_of(&test.type_).into_iter().map(|name| builder.text(name)).collect();
-    let value = builder.value(&test.value);
-    let (types, part, comparison) = (types.join(", "), test.part.name(), test.comparison.symbol());
-    let condition = format!("c.type IN ({types}) AND c.{part} {comparison} {value}");
-    member_of("resource_conditions c", &condition, builder.dialect)
+    let value = match &test.value {
+        Value::Time(time) => builder.push(Parameter::Integer(time.as_microsecond())),
+        value => builder.value(value),
+    };
+    let (types, comparison) = (types.join(", "), test.comparison.symbol());
+    let position = test.part.position();
+    let (each, type_, part) = match builder.dialect {
+        Dialect::Sqlite => {
+            ("json_each(s.conditions)", "(c.value ->> 0)", format!("(c.value ->> {position})"))
+        }
+        Dialect::Postgres => (
+            "json_array_elements(s.conditions::json)",
+            "(c.value ->> 0)",
+            format!("(c.value ->> {position})::bigint"),
+        ),
+    };
+    // Correlated on both databases: an index cannot help, and most searches have also a status, which leaves few resources.
+    format!(
+        "(EXISTS (SELECT 1 FROM resource_states s, {each} c WHERE s.resource_id = r.id AND {type_} IN ({types}) \
+         AND {part} {comparison} {value}))"
+    )
+}
+
+fn status_key(test: &ConditionTest) -> Option<Key> {
+    match (test.part, test.comparison, &test.value) {
+        (ConditionPart::Status, Comparison::Equal, Value::Text(status)) => {
+            Some(Key::condition(&test.type_, status))
+        }
+        _ => None,
+    }
+}
+
+fn spec_key(path: &[String], value: &Value) -> Option<Key> {
+    match value {
+        Value::Text(text) => Some(Key::spec_text(path, text)),
+        Value::Number(number) => Some(Key::spec_number(path, number)),
+        Value::Boolean(value) => Some(Key::spec_boolean(path, *value)),
+        Value::Integer(_) | Value::Time(_) => None,
+    }
 }
 
 /// The names of a condition: the two combined conditions have two names each.
@@ -255,16 +313,48 @@ fn member_of(table: &str, condition: &str, dialect: Dialect) -> String {
     }
 }
 
-fn spec_test(path: &[String], test: &Test<Value>, builder: &mut Builder) -> String {
+fn spec_test(path: &[String], test: &Test<Value>, around: Around, builder: &mut Builder) -> String {
+    let key = match (test, around) {
+        (Test::Compare(Comparison::Equal, value), Around::Nothing) if builder.spec_keys > 0 => {
+            spec_key(path, value)
+        }
+        _ => None,
+    };
+    let Some(key) = key else { return stored_spec_test(path, test, builder) };
+    builder.spec_keys -= 1;
+    let (field, value) = (builder.text(key.field), builder.text(key.value));
+    let has_key = format!("k.field = {field} AND k.value = {value}");
+    // Resources with a long spec do not have all keys.
+    let long = format!("k.field = {}", builder.text(Key::long_spec().field));
+    let stored = stored_spec_test(path, test, builder);
+    match builder.dialect {
+        Dialect::Sqlite => format!(
+            "(r.id IN (SELECT k.resource_id FROM resource_keys k WHERE {has_key} UNION ALL \
+             SELECT r.id FROM resource_keys k CROSS JOIN resources r ON r.id = k.resource_id WHERE {long} AND {stored}))"
+        ),
+        Dialect::Postgres => {
+            let [has_key, long] =
+                [has_key, long].map(|condition| member_of("resource_keys k", &condition, Dialect::Postgres));
+            format!("({has_key} OR ({long} AND {stored}))")
+        }
+    }
+}
+
+fn stored_spec_test(path: &[String], test: &Test<Value>, builder: &mut Builder) -> String {
     match builder.dialect {
         Dialect::Sqlite => sqlite_spec_test(path, test, builder),
         Dialect::Postgres => postgres_spec_test(path, test, builder),
     }
 }
 
+/// A JSON path of SQLite.
+fn json_path<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: String = names.into_iter().map(|name| format!(".\"{name}\"")).collect();
+    format!("${names}")
+}
+
 fn sqlite_spec_test(path: &[String], test: &Test<Value>, builder: &mut Builder) -> String {
-    let quoted: String = path.iter().map(|key| format!(".\"{key}\"")).collect();
-    let path = builder.text(format!("${quoted}"));
+    let path = builder.text(json_path(path.iter().map(String::as_str)));
     match kind_of(test) {
         Compared::Presence(symbol) => {
             format!("(coalesce(json_type(r.spec, {path}), 'null') {symbol} 'null')")

@@ -9,7 +9,7 @@ mod plan;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub(crate) mod query;
-mod rows;
+pub(crate) mod rows;
 pub mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -175,8 +175,13 @@ pub enum Change {
         /// The resource after the batch.
         after: Resource,
     },
-    /// The resource was removed, with its statuses and its log; this is its last state.
-    Removed(Resource),
+    /// The resource was removed, with its statuses and its log.
+    Removed {
+        /// The resource before the batch.
+        before: Arc<Resource>,
+        /// Its last state.
+        last: Resource,
+    },
 }
 
 /// An open transaction.

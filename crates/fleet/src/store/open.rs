@@ -47,6 +47,8 @@ pub enum OpenError {
 pub(super) struct Migration {
     pub(super) version: i64,
     pub(super) sql: &'static str,
+    /// Whether the keys of all resources are then written.
+    pub(super) writes_keys: bool,
 }
 
 /// The migrations that a database of this version lacks.

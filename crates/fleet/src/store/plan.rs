@@ -1,9 +1,10 @@
 //! Computes the rows that a batch of changes writes; both stores write the same rows. It is pure.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{Change, Changes, StoreError};
 use crate::resource::{AdapterRecord, Id, LogEntry, Resource, ResourceCondition};
+use crate::search::keys::{Key, condition_keys, keys};
 
 /// The rows that a batch writes, without unchanged rows.
 #[derive(Debug, Default, PartialEq)]
@@ -14,30 +15,43 @@ pub(super) struct Plan<'a> {
     pub(super) updated: Vec<&'a Resource>,
     /// New resources, each with the root of its tree.
     pub(super) created: Vec<(&'a Resource, Id)>,
-    /// Removed labels.
-    pub(super) labels_gone: Vec<(Id, &'a str)>,
-    /// New labels, and labels with a new value.
-    pub(super) labels: Vec<(Id, &'a str, &'a str)>,
-    /// Removed conditions, by type.
-    pub(super) conditions_gone: Vec<(Id, &'a str)>,
-    /// New and changed conditions, each with its position among the conditions of its resource.
-    pub(super) conditions: Vec<(Id, i16, &'a ResourceCondition, Standing)>,
+    /// Removed keys of searches. Those of removed resources are included.
+    pub(super) keys_gone: Vec<(&'a Resource, Key)>,
+    /// New keys of searches.
+    pub(super) keys: Vec<(&'a Resource, Key)>,
+    /// The changed states of existing resources.
+    pub(super) states: Vec<StateChange<'a>>,
     /// Adapters that have reported.
     pub(super) adapters: Vec<(Id, &'a AdapterRecord)>,
-    /// Log entries, in order.
-    pub(super) log: Vec<(Id, &'a LogEntry)>,
+    /// Log entries, in order, each with its number in the log of its resource.
+    pub(super) log: Vec<(Id, i64, &'a LogEntry)>,
     /// The changes of resources, in the order of revisions.
     pub(super) feed: Vec<(Step, &'a Resource)>,
 }
 
-/// What a written condition replaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// A condition with the same type, status and position: the columns that searches use stay.
-    Same,
-    /// Another condition, or none.
-    Other,
+/// What a batch changes in the state of an existing resource.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(super) struct StateChange<'a> {
+    pub(super) id: Id,
+    /// The position in the feed, from 1, if the resource changed.
+    pub(super) position: Option<i64>,
+    /// The conditions, if they changed.
+    pub(super) conditions: Option<&'a [ResourceCondition]>,
+    /// The number of entries that its log has had, if there are new ones.
+    pub(super) logged: Option<i64>,
 }
+
+/// What was read of a resource that only the store uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// The root of the tree of the resource.
+    pub(super) root: Id,
+    /// The number of entries that its log has had.
+    pub(super) logged: i64,
+}
+
+/// By the ID of each resource that was read.
+pub(super) type StoredById = HashMap<Id, Stored>;
 
 /// The kind of a change in the feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,67 +61,60 @@ pub(super) enum Step {
     Removed,
 }
 
-/// Computes the rows of a batch. `roots` has the root of the tree of every resource that was read.
-pub(super) fn plan<'a>(changes: &'a Changes, roots: &HashMap<Id, Id>) -> Result<Plan<'a>, StoreError> {
+/// Computes the rows of a batch.
+pub(super) fn plan<'a>(changes: &'a Changes, stored: &StoredById) -> Result<Plan<'a>, StoreError> {
     let mut plan = Plan::default();
     let owners = owners_of_created(changes);
-    for change in &changes.resources {
+    for (position, change) in (1..).zip(&changes.resources) {
         match change {
             Change::Created(resource) => {
-                plan.created.push((resource, root(resource.id, &owners, roots)?));
-                plan.labels_between(None, resource);
-                plan.conditions_between(&[], resource);
+                plan.created.push((resource, root(resource.id, &owners, stored)?));
+                plan.keys.extend(keys(resource).into_iter().map(|key| (resource, key)));
                 plan.feed.push((Step::Created, resource));
             }
             Change::Updated { before, after } => {
                 if row_differs(before, after) {
                     plan.updated.push(after);
                 }
-                plan.labels_between(Some(before), after);
-                plan.conditions_between(&before.status.conditions, after);
+                plan.keys_between(before, after);
+                let conditions = &after.status.conditions;
+                let conditions = (*conditions != before.status.conditions).then_some(conditions.as_slice());
+                plan.states.push(StateChange {
+                    id: after.id,
+                    position: Some(position),
+                    conditions,
+                    logged: None,
+                });
                 plan.feed.push((Step::Updated, after));
             }
-            Change::Removed(resource) => {
-                plan.removed.push(resource);
-                plan.feed.push((Step::Removed, resource));
+            Change::Removed { before, last } => {
+                plan.removed.push(last);
+                plan.keys_gone.extend(keys(before).into_iter().map(|key| (&**before, key)));
+                plan.feed.push((Step::Removed, last));
             }
         }
     }
-    plan.reports(changes);
+    plan.reports(changes, stored);
     Ok(plan)
 }
 
 impl<'a> Plan<'a> {
-    fn labels_between(&mut self, before: Option<&'a Resource>, after: &'a Resource) {
-        let was = |key: &str| before.and_then(|before| before.labels.get(key));
-        for (key, value) in &after.labels {
-            if was(key) != Some(value) {
-                self.labels.push((after.id, key, value));
-            }
-        }
-        let gone = before.into_iter().flat_map(|before| before.labels.keys());
-        let gone = gone.filter(|key| !after.labels.contains_key(*key));
-        self.labels_gone.extend(gone.map(|key| (after.id, key.as_str())));
-    }
-
-    fn conditions_between(&mut self, before: &'a [ResourceCondition], after: &'a Resource) {
-        let conditions = &after.status.conditions;
-        for (position, condition) in conditions.iter().enumerate() {
-            let was = before.get(position);
-            if was == Some(condition) {
-                continue;
-            }
-            let same = was.is_some_and(|was| was.type_ == condition.type_ && was.status == condition.status);
-            let standing = if same { Standing::Same } else { Standing::Other };
-            let position = i16::try_from(position).unwrap_or(i16::MAX);
-            self.conditions.push((after.id, position, condition, standing));
-        }
-        let gone = before.iter().filter(|was| conditions.iter().all(|is| is.type_ != was.type_));
-        self.conditions_gone.extend(gone.map(|was| (after.id, was.type_.as_str())));
+    fn keys_between(&mut self, before: &'a Resource, after: &'a Resource) {
+        let (was, is): (BTreeSet<Key>, BTreeSet<Key>) =
+            if before.spec == after.spec && before.labels == after.labels {
+                if before.status == after.status {
+                    return;
+                }
+                (condition_keys(before).collect(), condition_keys(after).collect())
+            } else {
+                (keys(before), keys(after))
+            };
+        self.keys_gone.extend(was.difference(&is).map(|key| (after, key.clone())));
+        self.keys.extend(is.difference(&was).map(|key| (after, key.clone())));
     }
 
     /// The records of adapters, the last one of each, and the log entries; without those of removed resources.
-    fn reports(&mut self, changes: &'a Changes) {
+    fn reports(&mut self, changes: &'a Changes, stored: &StoredById) {
         let removed: HashSet<Id> = self.removed.iter().map(|resource| resource.id).collect();
         let mut places: HashMap<(Id, &str), usize> = HashMap::new();
         for (id, record) in changes.adapters.iter().filter(|(id, _)| !removed.contains(id)) {
@@ -117,8 +124,22 @@ impl<'a> Plan<'a> {
                 None => self.adapters.push((*id, record)),
             }
         }
-        let log = changes.log.iter().filter(|(id, _)| !removed.contains(id));
-        self.log = log.map(|(id, entry)| (*id, entry)).collect();
+        // Entries of a new resource begin at 1; others continue.
+        let mut logged: BTreeMap<Id, i64> = BTreeMap::new();
+        for (id, entry) in changes.log.iter().filter(|(id, _)| !removed.contains(id)) {
+            let number =
+                logged.entry(*id).or_insert_with(|| stored.get(id).map_or(0, |stored| stored.logged));
+            *number += 1;
+            self.log.push((*id, *number, entry));
+        }
+        let changed: HashMap<Id, usize> =
+            self.states.iter().enumerate().map(|(index, state)| (state.id, index)).collect();
+        for (id, number) in logged {
+            match changed.get(&id).and_then(|index| self.states.get_mut(*index)) {
+                Some(state) => state.logged = Some(number),
+                None => self.states.push(StateChange { id, logged: Some(number), ..StateChange::default() }),
+            }
+        }
     }
 }
 
@@ -143,13 +164,13 @@ fn row_differs(before: &Resource, after: &Resource) -> bool {
 fn owners_of_created(changes: &Changes) -> HashMap<Id, Option<Id>> {
     let created = changes.resources.iter().filter_map(|change| match change {
         Change::Created(resource) => Some((resource.id, resource.owner())),
-        Change::Updated { .. } | Change::Removed(_) => None,
+        Change::Updated { .. } | Change::Removed { .. } => None,
     });
     created.collect()
 }
 
 /// The root of the tree of a new resource. Its owner may be new, too.
-fn root(id: Id, owners: &HashMap<Id, Option<Id>>, roots: &HashMap<Id, Id>) -> Result<Id, StoreError> {
+fn root(id: Id, owners: &HashMap<Id, Option<Id>>, stored: &StoredById) -> Result<Id, StoreError> {
     let mut id = id;
     for _ in 0..=owners.len() {
         match owners.get(&id) {
@@ -158,6 +179,6 @@ fn root(id: Id, owners: &HashMap<Id, Option<Id>>, roots: &HashMap<Id, Id>) -> Re
             None => break,
         }
     }
-    let root = roots.get(&id).copied();
+    let root = stored.get(&id).map(|stored| stored.root);
     root.ok_or_else(|| StoreError::Failed(format!("the owner {id} of a new resource was not read")))
 }

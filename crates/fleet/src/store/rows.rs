@@ -1,18 +1,21 @@
 //! The rows of resources that both databases share: order of columns, times, and JSON.
 
+use std::borrow::Cow;
+
+use bellwether_conditions::Status;
 use jiff::Timestamp;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::{Changed, Event, LOG_LENGTH, Page, Pending, Revision, StoreError};
 use crate::resource::{
-    AdapterCondition, AdapterRecord, AdapterStatus, Id, LogEntry, OwnerReference, Resource, ResourceStatus,
+    AdapterCondition, AdapterRecord, AdapterStatus, Id, LogEntry, OwnerReference, Resource,
+    ResourceCondition, ResourceStatus,
 };
 
 /// The maximum number of rows that one call of `prune` removes.
 pub(super) const SLICE: i64 = 1000;
 /// The log of a resource is trimmed after this many new entries.
-pub(super) const TRIM_EVERY: u32 = 100;
+pub(super) const TRIM_EVERY: i64 = 100;
 
 /// A time in microseconds, as both databases store it.
 pub(super) fn kept(instant: Timestamp) -> Timestamp {
@@ -26,7 +29,7 @@ pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, StoreErro
 }
 
 /// A value from JSON text.
-pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, StoreError> {
+pub(super) fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, StoreError> {
     serde_json::from_str(text)
         .map_err(|error| StoreError::Failed(format!("JSON that cannot be read: {error}")))
 }
@@ -55,10 +58,10 @@ pub(super) struct ResourceRow<'a> {
     pub(super) updated_by: String,
     pub(super) deleted_time: Option<Timestamp>,
     pub(super) deleted_by: Option<String>,
+    pub(super) conditions: &'a str,
 }
 
 impl ResourceRow<'_> {
-    /// The resource, still without its conditions.
     pub(super) fn resource(self) -> Result<Resource, StoreError> {
         let owner_references = match (self.owner_id, self.owner_kind, self.owner_href) {
             (Some(owner), Some(kind), Some(href)) => Some(OwnerReference { id: id(owner)?, kind, href }),
@@ -80,9 +83,63 @@ impl ResourceRow<'_> {
             updated_by: self.updated_by,
             deleted_time: self.deleted_time,
             deleted_by: self.deleted_by,
-            status: ResourceStatus::default(),
+            status: ResourceStatus { conditions: conditions(self.conditions)? },
         })
     }
+}
+
+/// A stored condition: type, status, reason, message, observed generation, and the times of creation, last update and last transition
+/// in microseconds. Searches use the positions.
+type StoredCondition<'a> =
+    (Cow<'a, str>, Cow<'a, str>, Option<Cow<'a, str>>, Option<Cow<'a, str>>, i64, i64, i64, i64);
+
+fn stored_condition(condition: &ResourceCondition) -> StoredCondition<'_> {
+    (
+        condition.type_.as_str().into(),
+        condition.status.as_str().into(),
+        condition.reason.as_deref().map(Cow::from),
+        condition.message.as_deref().map(Cow::from),
+        condition.observed_generation,
+        condition.created_time.as_microsecond(),
+        condition.last_updated_time.as_microsecond(),
+        condition.last_transition_time.as_microsecond(),
+    )
+}
+
+/// The conditions of a resource as JSON.
+pub(crate) fn conditions_json(conditions: &[ResourceCondition]) -> Result<String, StoreError> {
+    json(&conditions.iter().map(stored_condition).collect::<Vec<_>>())
+}
+
+/// The conditions of a resource from JSON.
+pub(super) fn conditions(text: &str) -> Result<Vec<ResourceCondition>, StoreError> {
+    let stored: Vec<StoredCondition<'_>> = parse(text)?;
+    let time = |micros| {
+        Timestamp::from_microsecond(micros)
+            .map_err(|error| StoreError::Failed(format!("a time that cannot be read: {error}")))
+    };
+    let condition = |stored: StoredCondition<'_>| {
+        let (type_, status, reason, message, observed_generation, created, updated, transition) = stored;
+        Ok(ResourceCondition {
+            type_: type_.into_owned(),
+            status: Status::as_read(&status),
+            reason: reason.map(Cow::into_owned),
+            message: message.map(Cow::into_owned),
+            observed_generation,
+            created_time: time(created)?,
+            last_updated_time: time(updated)?,
+            last_transition_time: time(transition)?,
+        })
+    };
+    stored.into_iter().map(condition).collect()
+}
+
+/// The time since which a condition has its status.
+pub(super) fn transition_of(conditions: &[ResourceCondition], type_: &str) -> Option<Timestamp> {
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == type_)
+        .map(|condition| condition.last_transition_time)
 }
 
 /// The columns of an adapter's record, as read. All but the first two are NULL until a report is accepted.
@@ -169,8 +226,9 @@ pub(super) fn log_page(page: Page) -> (i64, i64) {
     (i64::try_from(size).unwrap_or_default(), i64::try_from(offset).unwrap_or(i64::MAX))
 }
 
-/// Groups pending resources, which are sorted.
-pub(super) fn pending(rows: impl IntoIterator<Item = (String, bool, Timestamp)>) -> Vec<Pending> {
+/// Groups pending resources.
+pub(super) fn pending(mut rows: Vec<(String, bool, Timestamp)>) -> Vec<Pending> {
+    rows.sort();
     let mut groups: Vec<Pending> = Vec::new();
     for (kind, deleting, since) in rows {
         match groups.last_mut() {

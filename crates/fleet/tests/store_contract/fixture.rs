@@ -129,7 +129,7 @@ pub(crate) fn updated(before: &Resource, after: &Resource) -> Change {
 }
 
 pub(crate) fn removed(resource: &Resource) -> Change {
-    Change::Removed(resource.clone())
+    Change::Removed { before: Arc::new(resource.clone()), last: resource.clone() }
 }
 
 pub(crate) fn lineages(ids: impl IntoIterator<Item = Id>) -> Needs {
@@ -140,8 +140,9 @@ pub(crate) fn lineages(ids: impl IntoIterator<Item = Id>) -> Needs {
 fn needs_of(changes: &Changes) -> Needs {
     let mut ids = BTreeSet::new();
     for change in &changes.resources {
-        let (Change::Created(resource) | Change::Updated { after: resource, .. } | Change::Removed(resource)) =
-            change;
+        let (Change::Created(resource)
+        | Change::Updated { after: resource, .. }
+        | Change::Removed { last: resource, .. }) = change;
         ids.insert(resource.id);
         ids.extend(resource.owner());
     }

@@ -4,9 +4,11 @@ use rusqlite::{Connection, params, params_from_iter};
 use serde::Deserialize;
 
 use crate::resource::Resource;
+use crate::search::keys::keys;
 use crate::search::sql::Dialect;
 use crate::search::{Filter, functions, parse_order};
-use crate::store::query::{self, Statement};
+use crate::store::query::{self, List, Statement};
+use crate::store::rows::conditions_json;
 use crate::store::{Page, Query};
 
 /// The file.
@@ -88,9 +90,14 @@ pub(super) fn sqlite(resources: &[Resource]) -> Connection {
 
 /// The names and the total that a list gives.
 pub(super) fn ask(connection: &Connection, query: &Query) -> (Vec<String>, usize) {
-    let statements = query::list(query, Dialect::Sqlite);
-    let total: i64 = rows(connection, &statements.total, 0).remove(0);
-    (rows(connection, &statements.items, 2), usize::try_from(total).unwrap())
+    ask_list(connection, &List::of(query))
+}
+
+/// The names on the page of a list, and how many resources match.
+pub(super) fn ask_list(connection: &Connection, list: &List<'_>) -> (Vec<String>, usize) {
+    let total: i64 = rows(connection, &list.total(Dialect::Sqlite), 0).remove(0);
+    let items = list.items(u64::try_from(total).unwrap(), "", Dialect::Sqlite);
+    (items.map_or_else(Vec::new, |items| rows(connection, &items, 2)), usize::try_from(total).unwrap())
 }
 
 fn rows<T: rusqlite::types::FromSql>(
@@ -112,16 +119,11 @@ const SCHEMA: &str = "
     ) STRICT;
     CREATE INDEX resources_newest ON resources (kind, created_time, id);
     CREATE INDEX resources_by_name ON resources (kind, name, id);
-    CREATE TABLE resource_labels (
-        resource_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (resource_id, key)
+    CREATE TABLE resource_keys (
+        field TEXT NOT NULL, value TEXT NOT NULL, kind TEXT NOT NULL, created_time INTEGER NOT NULL, resource_id TEXT NOT NULL,
+        PRIMARY KEY (field, value, kind, created_time, resource_id)
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX resource_labels_values ON resource_labels (key, value, resource_id);
-    CREATE TABLE resource_conditions (
-        resource_id TEXT NOT NULL, position INTEGER NOT NULL, type TEXT NOT NULL, status TEXT NOT NULL, reason TEXT,
-        message TEXT, observed_generation INTEGER NOT NULL, created_time INTEGER NOT NULL,
-        last_updated_time INTEGER NOT NULL, last_transition_time INTEGER NOT NULL, PRIMARY KEY (resource_id, type)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX resource_conditions_statuses ON resource_conditions (type, status, resource_id);
+    CREATE TABLE resource_states (resource_id TEXT NOT NULL PRIMARY KEY, conditions TEXT NOT NULL) STRICT;
 ";
 
 fn insert(connection: &Connection, resource: &Resource) {
@@ -152,28 +154,11 @@ fn insert(connection: &Connection, resource: &Resource) {
             ],
         )
         .unwrap();
-    for (key, value) in &resource.labels {
-        connection
-            .execute("INSERT INTO resource_labels VALUES (?1, ?2, ?3)", params![id, key, value])
-            .unwrap();
+    let created = resource.created_time.as_microsecond();
+    for key in keys(resource) {
+        let row = params![key.field, key.value, resource.kind, created, id];
+        connection.execute("INSERT INTO resource_keys VALUES (?1, ?2, ?3, ?4, ?5)", row).unwrap();
     }
-    for (position, condition) in resource.status.conditions.iter().enumerate() {
-        connection
-            .execute(
-                "INSERT INTO resource_conditions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                params![
-                    id,
-                    i64::try_from(position).unwrap(),
-                    condition.type_,
-                    condition.status.to_string(),
-                    condition.reason,
-                    condition.message,
-                    condition.observed_generation,
-                    condition.created_time.as_microsecond(),
-                    condition.last_updated_time.as_microsecond(),
-                    condition.last_transition_time.as_microsecond(),
-                ],
-            )
-            .unwrap();
-    }
+    let conditions = conditions_json(&resource.status.conditions).unwrap();
+    connection.execute("INSERT INTO resource_states VALUES (?1, ?2)", params![id, conditions]).unwrap();
 }

@@ -7,9 +7,11 @@ use super::fixture::{Case, ask, cases, data, searching, sqlite};
 use super::rows::largest_searches;
 use crate::resource::Resource;
 use crate::search::Filter;
+use crate::search::keys::keys;
 use crate::search::sql::Dialect;
 use crate::store::Query;
-use crate::store::query::{self, Statement};
+use crate::store::query::{self, List, Statement};
+use crate::store::rows::conditions_json;
 
 #[tokio::test]
 async fn every_row_of_the_table_is_found() {
@@ -119,9 +121,12 @@ fn combinations() -> Vec<String> {
 }
 
 async fn ask_postgres(client: &Client, query: &Query) -> (Vec<String>, usize) {
-    let statements = query::list(query, Dialect::Postgres);
-    let items = run(client, &statements.items).await;
-    let total: i64 = run(client, &statements.total).await[0].get(0);
+    let list = List::of(query);
+    let total: i64 = run(client, &list.total(Dialect::Postgres)).await[0].get(0);
+    let items = match list.items(u64::try_from(total).unwrap(), "", Dialect::Postgres) {
+        Some(items) => run(client, &items).await,
+        None => Vec::new(),
+    };
     (items.iter().map(|row| row.get(2)).collect(), usize::try_from(total).unwrap())
 }
 
@@ -139,14 +144,12 @@ const SCHEMA: &str = "
         generation BIGINT NOT NULL, created_time TIMESTAMPTZ NOT NULL, created_by TEXT NOT NULL,
         updated_time TIMESTAMPTZ NOT NULL, updated_by TEXT NOT NULL, deleted_time TIMESTAMPTZ, deleted_by TEXT
     );
-    CREATE TEMPORARY TABLE resource_labels (
-        resource_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (resource_id, key)
+    CREATE TEMPORARY TABLE resource_keys (
+        field TEXT COLLATE \"C\" NOT NULL, value TEXT COLLATE \"C\" NOT NULL, kind TEXT NOT NULL,
+        created_time TIMESTAMPTZ NOT NULL, resource_id TEXT NOT NULL,
+        PRIMARY KEY (field, value, kind, created_time, resource_id)
     );
-    CREATE TEMPORARY TABLE resource_conditions (
-        resource_id TEXT NOT NULL, position INTEGER NOT NULL, type TEXT NOT NULL, status TEXT NOT NULL, reason TEXT,
-        message TEXT, observed_generation BIGINT NOT NULL, created_time TIMESTAMPTZ NOT NULL,
-        last_updated_time TIMESTAMPTZ NOT NULL, last_transition_time TIMESTAMPTZ NOT NULL, PRIMARY KEY (resource_id, type)
-    );
+    CREATE TEMPORARY TABLE resource_states (resource_id TEXT NOT NULL PRIMARY KEY, conditions TEXT NOT NULL);
 ";
 
 async fn postgres(resources: &[Resource]) -> Client {
@@ -185,24 +188,11 @@ async fn insert(client: &Client, resource: &Resource) {
         &resource.deleted_by,
     ];
     client.execute(insert_resource, &resource_row).await.unwrap();
-    for (key, value) in &resource.labels {
-        client.execute("INSERT INTO resource_labels VALUES ($1, $2, $3)", &[&id, key, value]).await.unwrap();
+    for key in keys(resource) {
+        let row: [&(dyn ToSql + Sync); 5] =
+            [&key.field, &key.value, &resource.kind, &resource.created_time, &id];
+        client.execute("INSERT INTO resource_keys VALUES ($1, $2, $3, $4, $5)", &row).await.unwrap();
     }
-    for (position, condition) in resource.status.conditions.iter().enumerate() {
-        let insert_condition =
-            "INSERT INTO resource_conditions VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-        let condition_row: [&(dyn ToSql + Sync); 10] = [
-            &id,
-            &i32::try_from(position).unwrap(),
-            &condition.type_,
-            &condition.status.to_string(),
-            &condition.reason,
-            &condition.message,
-            &condition.observed_generation,
-            &condition.created_time,
-            &condition.last_updated_time,
-            &condition.last_transition_time,
-        ];
-        client.execute(insert_condition, &condition_row).await.unwrap();
-    }
+    let conditions = conditions_json(&resource.status.conditions).unwrap();
+    client.execute("INSERT INTO resource_states VALUES ($1, $2)", &[&id, &conditions]).await.unwrap();
 }

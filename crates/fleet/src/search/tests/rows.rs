@@ -2,10 +2,10 @@
 
 use rusqlite::{Connection, params_from_iter};
 
-use super::fixture::{Case, ask, cases, data, searching, sqlite};
+use super::fixture::{Case, ask, ask_list, cases, data, searching, sqlite};
 use crate::resource::Tenancy;
 use crate::search::sql::{Dialect, Parameter};
-use crate::store::query;
+use crate::store::query::List;
 use crate::store::{Page, Query};
 
 #[test]
@@ -21,6 +21,24 @@ fn every_row_of_the_table_is_found() {
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn search_by_key_finds_the_same_resources() {
+    let data = data();
+    let connection = sqlite(&data.resources);
+    let newest = crate::search::parse_order(&["created_time desc"]).unwrap();
+    let mut found_any = 0;
+    for Case { title, query, .. } in cases(&data) {
+        let query = Query { kind: Some("Cluster".to_owned()), order: newest.clone(), ..query };
+        let list = List::of(&query);
+        if matches!(list, List::ByKey { .. }) {
+            let found = ask_list(&connection, &list);
+            assert_eq!(found, ask_list(&connection, &List::ByConditions(&query)), "{title}");
+            found_any += usize::from(found.1 > 0);
+        }
+    }
+    assert!(found_any >= 10, "{found_any}");
 }
 
 #[test]
@@ -58,9 +76,9 @@ fn what_the_caller_wrote_is_never_in_the_sql() {
     let search = "name = 'INJECTED' or labels.INJECTED/a = 'INJECTED' or spec.INJECTED.x = 'INJECTED' or \
                   status.conditions.INJECTED = 'True' or name like 'INJECTED%' or not labels.INJECTED in ['INJECTED']";
     for dialect in [Dialect::Sqlite, Dialect::Postgres] {
-        let statements = query::list(&searching(search), dialect);
-        assert!(!statements.items.sql.contains("INJECTED"), "{}", statements.items.sql);
-        assert!(statements.items.parameters.contains(&Parameter::Text("INJECTED".to_owned())));
+        let items = List::of(&searching(search)).items(1, "", dialect).unwrap();
+        assert!(!items.sql.contains("INJECTED"), "{}", items.sql);
+        assert!(items.parameters.contains(&Parameter::Text("INJECTED".to_owned())));
     }
 }
 
@@ -127,15 +145,15 @@ fn the_plan_of_sqlite_uses_the_indexes() {
     let not_ready =
         Query { search: searching("status.conditions.Ready = 'False'").search, ..clusters.clone() };
     let planned = plan(&connection, &not_ready);
-    assert!(planned.contains("resource_conditions_statuses (type=? AND status=?)"), "{planned}");
+    assert!(planned.contains("k USING PRIMARY KEY (field=? AND value=? AND kind=?)"), "{planned}");
 
-    let labelled = Query { search: searching("labels.env = 'prod'").search, ..clusters };
-    let planned = plan(&connection, &labelled);
-    assert!(planned.contains("resource_labels_values (key=? AND value=?)"), "{planned}");
+    let both = "labels.env = 'prod' and status.conditions.Ready = 'False' and spec.region = 'eu'";
+    let planned = plan(&connection, &Query { search: searching(both).search, ..clusters });
+    assert!(planned.contains("k USING PRIMARY KEY (field=? AND value=?)"), "{planned}");
 }
 
 fn plan(connection: &Connection, query: &Query) -> String {
-    let items = query::list(query, Dialect::Sqlite).items;
+    let items = List::of(query).items(1, "", Dialect::Sqlite).unwrap();
     let mut prepared = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", items.sql)).unwrap();
     let steps =
         prepared.query_map(params_from_iter(&items.parameters), |row| row.get::<_, String>(3)).unwrap();

@@ -8,16 +8,14 @@ use tokio_postgres::Row;
 use super::connection::{Connection, Parameters, pipelined};
 use super::read;
 use crate::resource::Id;
-use crate::store::query::COLUMNS;
+use crate::store::plan::{Stored, StoredById};
+use crate::store::query::{COLUMNS, FROM};
 use crate::store::rows;
 use crate::store::{Entry, Loaded, NameKey, Needs, StoreError};
 
-/// The root of the tree of each resource that was read.
-pub(super) type Trees = HashMap<Id, Id>;
-
 /// A writer locks the row of the root of a tree, so that no other writer changes the tree.
-const LOCK: &str = "SELECT v.resource_id FROM resource_revisions v \
-    WHERE v.resource_id IN (SELECT root_id FROM resources WHERE id = ANY($1::text[])) ORDER BY v.resource_id FOR UPDATE";
+const LOCK: &str = "SELECT s.resource_id FROM resource_states s \
+    WHERE s.resource_id IN (SELECT root_id FROM resources WHERE id = ANY($1::text[])) ORDER BY s.resource_id FOR UPDATE";
 
 /// The ids of lineages and of descendants, and whether each is one of the latter.
 const TREE: &str = "WITH RECURSIVE \
@@ -39,7 +37,10 @@ const TAKEN: &str = "SELECT kind || '/' || COALESCE(owner_id, '') || '/' || tena
     WHERE kind || '/' || COALESCE(owner_id, '') || '/' || tenancy || '/' || name = ANY($1::text[]) AND deleted_time IS NULL";
 
 /// Starts a transaction, locks the trees, and reads.
-pub(super) async fn begin(connection: &Connection, needs: &Needs) -> Result<(Loaded, Trees), StoreError> {
+pub(super) async fn begin(
+    connection: &Connection,
+    needs: &Needs,
+) -> Result<(Loaded, StoredById), StoreError> {
     let members = lock(connection, needs).await?;
     let ids: Vec<&str> = members.keys().map(String::as_str).collect();
     let below: Vec<&str> =
@@ -47,26 +48,26 @@ pub(super) async fn begin(connection: &Connection, needs: &Needs) -> Result<(Loa
     let names = needs.names.iter().map(|key| Ok((name_text(key)?, key)));
     let names = names.collect::<Result<HashMap<String, &NameKey>, StoreError>>()?;
     let asked: Vec<&str> = names.keys().map(String::as_str).collect();
-    let resources =
-        format!("SELECT {COLUMNS}, r.spec_exact, r.root_id FROM resources r WHERE r.id = ANY($1::text[])");
-    let statements: [(&str, Parameters<'_>, bool); 5] = [
+    let resources = format!(
+        "SELECT {COLUMNS}, r.spec_exact, r.root_id, s.logged FROM {FROM} WHERE r.id = ANY($1::text[])"
+    );
+    let statements: [(&str, Parameters<'_>, bool); 4] = [
         (&resources, &[&ids], !ids.is_empty()),
-        (read::CONDITIONS, &[&ids], !ids.is_empty()),
         (ADAPTERS, &[&ids], !ids.is_empty()),
         (CHILDREN, &[&ids, &below], !ids.is_empty()),
         (TAKEN, &[&asked], !asked.is_empty()),
     ];
     let answers = all(connection, &statements).await?;
-    let [resources, conditions, adapters, children, taken] =
-        <[Vec<Row>; 5]>::try_from(answers).map_err(|_| StoreError::Failed("an answer is missing".into()))?;
+    let [resources, adapters, children, taken] =
+        <[Vec<Row>; 4]>::try_from(answers).map_err(|_| StoreError::Failed("an answer is missing".into()))?;
 
-    let (mut loaded, trees) = entries(&resources, &conditions, &adapters)?;
+    let (mut loaded, stored) = entries(&resources, &adapters)?;
     loaded.children = children_of(&loaded, &below, &children)?;
     for row in &taken {
         let text: &str = read::column(row, 0)?;
         loaded.taken.extend(names.get(text).map(|key| (*key).clone()));
     }
-    Ok((loaded, trees))
+    Ok((loaded, stored))
 }
 
 /// Runs the statements that have parameters, pipelined; the others return no rows.
@@ -106,18 +107,13 @@ async fn lock(connection: &Connection, needs: &Needs) -> Result<BTreeMap<String,
     members.map(|row| Ok((read::column(row, 0)?, read::column(row, 1)?))).collect()
 }
 
-fn entries(resources: &[Row], conditions: &[Row], adapters: &[Row]) -> Result<(Loaded, Trees), StoreError> {
-    let (mut loaded, mut trees) = (Loaded::default(), Trees::new());
+fn entries(resources: &[Row], adapters: &[Row]) -> Result<(Loaded, StoredById), StoreError> {
+    let (mut loaded, mut stored) = (Loaded::default(), StoredById::new());
     for row in resources {
-        let mut resource = read::resource(row)?;
-        read::restore(&mut resource, read::column(row, 17)?)?;
-        trees.insert(resource.id, rows::id(read::column(row, 18)?)?);
+        let resource = read::resource(row)?;
+        let (root, logged) = (rows::id(read::column(row, 19)?)?, read::column(row, 20)?);
+        stored.insert(resource.id, Stored { root, logged });
         loaded.resources.insert(resource.id, Entry { resource, adapters: BTreeMap::new() });
-    }
-    for row in conditions {
-        if let Some(entry) = loaded.resources.get_mut(&rows::id(read::column(row, 0)?)?) {
-            entry.resource.status.conditions.push(read::condition(row)?);
-        }
     }
     for row in adapters {
         if let Some(entry) = loaded.resources.get_mut(&rows::id(read::column(row, 8)?)?) {
@@ -125,7 +121,7 @@ fn entries(resources: &[Row], conditions: &[Row], adapters: &[Row]) -> Result<(L
             entry.adapters.insert(record.adapter.clone(), record);
         }
     }
-    Ok((loaded, trees))
+    Ok((loaded, stored))
 }
 
 fn children_of(

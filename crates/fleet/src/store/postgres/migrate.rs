@@ -4,10 +4,12 @@ use crate::store::StoreError;
 use crate::store::open::{self, Migration, OpenError};
 
 use super::connection::Connection;
+use super::write;
 
 const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, sql: include_str!("migrations/001_resources.sql") },
-    Migration { version: 2, sql: include_str!("migrations/002_computed_rules.sql") },
+    Migration { version: 1, sql: include_str!("migrations/001_resources.sql"), writes_keys: false },
+    Migration { version: 2, sql: include_str!("migrations/002_computed_rules.sql"), writes_keys: false },
+    Migration { version: 3, sql: include_str!("migrations/003_keys_and_states.sql"), writes_keys: true },
 ];
 /// The advisory lock of the migration; the number is "fleet" in ASCII.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(439922386292)";
@@ -28,6 +30,9 @@ pub(super) async fn migrate(connection: &Connection) -> Result<(), OpenError> {
     let found: i64 = found.map_err(|error| OpenError::Failed(error.to_string()))?;
     for migration in open::missing(MIGRATIONS, found)? {
         connection.run(migration.sql).await.map_err(failed)?;
+        if migration.writes_keys {
+            write::write_all_keys(connection).await.map_err(failed)?;
+        }
         let note = "INSERT INTO fleet_migrations (version) VALUES ($1)";
         connection.query(note, &[&migration.version]).await.map_err(failed)?;
     }

@@ -19,11 +19,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::plan::plan;
+use super::plan::{StoredById, plan};
 use super::{
     Changed, Changes, Event, Listing, Loaded, Needs, OpenError, Page, Pending, Query, Revision, Store,
     StoreError, Transaction, advance,
@@ -31,8 +30,6 @@ use super::{
 use crate::resource::{AdapterStatus, Id, LogEntry, Resource};
 use address::Address;
 use connection::{BY_KEYS, Connection, Lease, Pool};
-use load::Trees;
-use write::Untrimmed;
 
 /// The number of connections for reads.
 const READERS: usize = 6;
@@ -47,7 +44,6 @@ const LISTEN: &str = "fleet_revision";
 pub struct Postgres {
     writers: Arc<Pool>,
     readers: Arc<Pool>,
-    untrimmed: Arc<Mutex<Untrimmed>>,
     revision: watch::Sender<Revision>,
     listener: AbortHandle,
 }
@@ -64,7 +60,7 @@ impl Postgres {
         let revision = watch::Sender::new(latest);
         let listener = tokio::spawn(listen::follow(address.clone(), revision.clone())).abort_handle();
         let readers = Pool::new(address, READERS, "");
-        Ok(Self { writers, readers, untrimmed: Arc::default(), revision, listener })
+        Ok(Self { writers, readers, revision, listener })
     }
 
     /// Waits for a connection that writes.
@@ -125,8 +121,7 @@ impl Drop for Open {
 /// A transaction with locked trees, after all required rows were read.
 struct PostgresTransaction {
     open: Open,
-    trees: Trees,
-    untrimmed: Arc<Mutex<Untrimmed>>,
+    stored: StoredById,
     revision: watch::Sender<Revision>,
 }
 
@@ -134,9 +129,9 @@ struct PostgresTransaction {
 impl Store for Postgres {
     async fn begin(&self, needs: &Needs) -> Result<(Box<dyn Transaction>, Loaded), StoreError> {
         let open = self.writer().await?;
-        let (loaded, trees) = load::begin(open.connection()?, needs).await?;
-        let (untrimmed, revision) = (Arc::clone(&self.untrimmed), self.revision.clone());
-        Ok((Box::new(PostgresTransaction { open, trees, untrimmed, revision }), loaded))
+        let (loaded, stored) = load::begin(open.connection()?, needs).await?;
+        let revision = self.revision.clone();
+        Ok((Box::new(PostgresTransaction { open, stored, revision }), loaded))
     }
 
     fn concurrent_transactions(&self) -> usize {
@@ -210,10 +205,9 @@ impl Store for Postgres {
 #[async_trait]
 impl Transaction for PostgresTransaction {
     async fn commit(self: Box<Self>, changes: &Changes) -> Result<Revision, StoreError> {
-        let Self { open, trees, untrimmed, revision } = *self;
-        let plan = plan(changes, &trees)?;
-        let trim = untrimmed.lock().count(&plan);
-        let committed = write::commit(open.connection()?, &plan, &trim).await?;
+        let Self { open, stored, revision } = *self;
+        let plan = plan(changes, &stored)?;
+        let committed = write::commit(open.connection()?, &plan).await?;
         open.done();
         advance(&revision, committed);
         Ok(committed)

@@ -1,18 +1,17 @@
 //! Reads rows. Operations with several statements read from one snapshot.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use bellwether_conditions::Status;
 use futures::FutureExt as _;
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
+use tokio_postgres::types::{FromSql, ToSql};
 
 use super::connection::{Connection, Parameters, pipelined};
 use super::json::JsonText;
-use crate::resource::{AdapterRecord, AdapterStatus, Id, LogEntry, Resource, ResourceCondition};
+use crate::resource::{AdapterRecord, AdapterStatus, Id, LogEntry, Resource};
+use crate::search::keys::condition_field;
 use crate::search::sql::{Dialect, Parameter};
-use crate::store::query::{self, COLUMNS};
+use crate::store::query::{self, COLUMNS, FROM, List, Statement};
 use crate::store::rows::{self, AdapterRow, ResourceRow};
 use crate::store::{
     Changed, Event, EventKind, LOG_LENGTH, Listing, Page, Pending, Query, Revision, StoreError,
@@ -20,14 +19,8 @@ use crate::store::{
 
 pub(super) const FEED: &str = "SELECT revision, horizon FROM feed";
 
-/// The conditions of resources, in their order.
-pub(super) const CONDITIONS: &str = "SELECT resource_id, type, status, reason, message, observed_generation, created_time, \
-    last_updated_time, last_transition_time FROM resource_conditions WHERE resource_id = ANY($1::text[]) \
-    ORDER BY resource_id, position, type";
-
-/// Specs that JSONB does not store exactly.
-const EXACT: &str =
-    "SELECT id, spec_exact FROM resources WHERE id = ANY($1::text[]) AND spec_exact IS NOT NULL";
+/// The column after [`COLUMNS`]: the spec, where JSONB does not store it exactly.
+const EXACT: &str = ", r.spec_exact";
 
 /// Reads a column.
 pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, place: usize) -> Result<T, StoreError> {
@@ -42,8 +35,9 @@ fn optional_text(row: &Row, place: usize) -> Result<Option<&str>, StoreError> {
     Ok(column::<Option<JsonText<'_>>>(row, place)?.map(|JsonText(text)| text))
 }
 
-/// A resource from [`COLUMNS`], without its conditions.
+/// A resource from [`COLUMNS`] and [`EXACT`].
 pub(super) fn resource(row: &Row) -> Result<Resource, StoreError> {
+    let exact: Option<&str> = column(row, 18)?;
     let row = ResourceRow {
         id: column(row, 0)?,
         kind: column(row, 1)?,
@@ -52,7 +46,7 @@ pub(super) fn resource(row: &Row) -> Result<Resource, StoreError> {
         owner_id: column(row, 4)?,
         owner_kind: column(row, 5)?,
         owner_href: column(row, 6)?,
-        spec: text(row, 7)?,
+        spec: exact.map_or_else(|| text(row, 7), Ok)?,
         labels: text(row, 8)?,
         tenancy: column(row, 9)?,
         generation: column(row, 10)?,
@@ -62,30 +56,9 @@ pub(super) fn resource(row: &Row) -> Result<Resource, StoreError> {
         updated_by: column(row, 14)?,
         deleted_time: column(row, 15)?,
         deleted_by: column(row, 16)?,
+        conditions: column(row, 17)?,
     };
     row.resource()
-}
-
-/// Sets the exact spec of a resource.
-pub(super) fn restore(resource: &mut Resource, exact: Option<&str>) -> Result<(), StoreError> {
-    if let Some(exact) = exact {
-        resource.spec = rows::parse(exact)?;
-    }
-    Ok(())
-}
-
-/// A row of [`CONDITIONS`].
-pub(super) fn condition(row: &Row) -> Result<ResourceCondition, StoreError> {
-    Ok(ResourceCondition {
-        type_: column(row, 1)?,
-        status: Status::as_read(column(row, 2)?),
-        reason: column(row, 3)?,
-        message: column(row, 4)?,
-        observed_generation: column(row, 5)?,
-        created_time: column(row, 6)?,
-        last_updated_time: column(row, 7)?,
-        last_transition_time: column(row, 8)?,
-    })
 }
 
 pub(super) fn adapter(row: &Row) -> Result<AdapterRecord, StoreError> {
@@ -120,39 +93,6 @@ async fn end(connection: &Connection) -> Result<(), StoreError> {
     connection.run("COMMIT").await
 }
 
-/// Reads complete resources from [`COLUMNS`], and ends the snapshot.
-async fn whole(connection: &Connection, found: &[Row]) -> Result<Vec<Resource>, StoreError> {
-    let mut resources = found.iter().map(resource).collect::<Result<Vec<_>, _>>()?;
-    if resources.is_empty() {
-        end(connection).await?;
-        return Ok(resources);
-    }
-    let ids: Vec<String> = resources.iter().map(|resource| resource.id.to_string()).collect();
-    let (conditions, exact) = (connection.prepare(CONDITIONS).await?, connection.prepare(EXACT).await?);
-    let parameters: Parameters<'_> = &[&ids];
-    let answers = pipelined(vec![
-        async { connection.send(&conditions, parameters).await }.boxed(),
-        async { connection.send(&exact, parameters).await }.boxed(),
-        async { end(connection).await.map(|()| Vec::new()) }.boxed(),
-    ])
-    .await?;
-    let places: HashMap<Id, usize> =
-        resources.iter().enumerate().map(|(at, resource)| (resource.id, at)).collect();
-    let place = |row| column(row, 0).map(|id| rows::id(id).ok().and_then(|id| places.get(&id)).copied());
-    let mut answers = answers.iter();
-    for row in answers.next().into_iter().flatten() {
-        if let Some(resource) = place(row)?.and_then(|at| resources.get_mut(at)) {
-            resource.status.conditions.push(condition(row)?);
-        }
-    }
-    for row in answers.next().into_iter().flatten() {
-        if let Some(resource) = place(row)?.and_then(|at| resources.get_mut(at)) {
-            restore(resource, column(row, 1)?)?;
-        }
-    }
-    Ok(resources)
-}
-
 fn first(answer: Option<&Vec<Row>>) -> Result<&Row, StoreError> {
     answer.and_then(|rows| rows.first()).ok_or_else(|| StoreError::Failed("a row is missing".into()))
 }
@@ -174,22 +114,49 @@ pub(super) async fn revision(connection: &Connection) -> Result<Revision, StoreE
 }
 
 pub(super) async fn get(connection: &Connection, id: Id) -> Result<Option<Resource>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM resources r WHERE r.id = $1");
-    let answers = snapshot(connection, &[(&sql, &[&id.to_string()])]).await?;
-    let found = answers.first().map(Vec::as_slice).unwrap_or_default();
-    Ok(whole(connection, found).await?.pop())
+    let sql = format!("SELECT {COLUMNS}{EXACT} FROM {FROM} WHERE r.id = $1");
+    let found = connection.query(&sql, &[&id.to_string()]).await?;
+    found.first().map(resource).transpose()
+}
+
+/// All resources after an ID, as many as the second parameter says: [`COLUMNS`] and [`EXACT`].
+pub(super) fn all_after() -> String {
+    format!("SELECT {COLUMNS}{EXACT} FROM {FROM} WHERE r.id > $1 ORDER BY r.id LIMIT $2")
 }
 
 pub(super) async fn list(connection: &Connection, query: &Query) -> Result<Listing, StoreError> {
-    let statements = query::list(query, Dialect::Postgres);
-    let items: Vec<_> = statements.items.parameters.iter().map(Parameter::as_postgres).collect();
-    let total: Vec<_> = statements.total.parameters.iter().map(Parameter::as_postgres).collect();
-    let questions: [(&str, Parameters<'_>); 3] =
-        [(&statements.items.sql, &items), (&statements.total.sql, &total), (FEED, &[])];
-    let answers = snapshot(connection, &questions).await?;
-    let (total, (revision, _)) = (count(answers.get(1))?, feed(answers.get(2))?);
-    let found = answers.first().map(Vec::as_slice).unwrap_or_default();
-    Ok(Listing { items: whole(connection, found).await?, total, revision })
+    let list = List::of(query);
+    let mut by_conditions = None;
+    let total = list.total(Dialect::Postgres);
+    let parameters = postgres(&total);
+    let mut answers = match list.kind_of_spec_key() {
+        None => snapshot(connection, &[(&total.sql, &parameters), (FEED, &[])]).await?,
+        Some(kind) => {
+            let long = query::has_long_spec(kind, Dialect::Postgres);
+            let questions: [(&str, Parameters<'_>); 3] =
+                [(&total.sql, &parameters), (FEED, &[]), (&long.sql, &postgres(&long))];
+            snapshot(connection, &questions).await?
+        }
+    };
+    let (revision, _) = feed(answers.get(1))?;
+    if answers.get(2).is_some_and(|long| !long.is_empty()) {
+        let list = by_conditions.insert(List::ByConditions(query));
+        let total = list.total(Dialect::Postgres);
+        answers = vec![connection.query(&total.sql, &postgres(&total)).await?];
+    }
+    let total = count(answers.first())?;
+    let items = by_conditions.unwrap_or(list).items(total, EXACT, Dialect::Postgres);
+    let found = match &items {
+        Some(items) => connection.query(&items.sql, &postgres(items)).await?,
+        None => Vec::new(),
+    };
+    end(connection).await?;
+    Ok(Listing { items: found.iter().map(resource).collect::<Result<_, _>>()?, total, revision })
+}
+
+/// The parameters of a statement for the driver.
+fn postgres(statement: &Statement) -> Vec<&(dyn ToSql + Sync)> {
+    statement.parameters.iter().map(Parameter::as_postgres).collect()
 }
 
 pub(super) async fn statuses(
@@ -216,7 +183,7 @@ pub(super) async fn log(
     id: Id,
     page: Page,
 ) -> Result<(Vec<LogEntry>, u64), StoreError> {
-    let items = "SELECT entry FROM status_log WHERE resource_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3";
+    let items = "SELECT entry FROM status_log WHERE resource_id = $1 ORDER BY number DESC LIMIT $2 OFFSET $3";
     let total = "SELECT count(*) FROM (SELECT 1 FROM status_log WHERE resource_id = $1 LIMIT $2) t";
     let (id, length) = (id.to_string(), i64::try_from(LOG_LENGTH).unwrap_or(i64::MAX));
     let (size, offset) = rows::log_page(page);
@@ -240,12 +207,11 @@ pub(super) async fn changes(
     )
     .await?;
     let (head, horizon) = feed(answers.get(2))?;
-    let present = answers.first().map(Vec::as_slice).unwrap_or_default();
-    let resources = whole(connection, present).await?;
+    end(connection).await?;
     if since < horizon || since > head {
         return Ok(Changed::Expired);
     }
-    let mut events = events(present, resources, since)?;
+    let mut events = events(answers.first(), since)?;
     for row in answers.get(1).into_iter().flatten() {
         let resource = Arc::new(rows::parse(text(row, 1)?)?);
         events.push(Event { revision: column(row, 0)?, kind: EventKind::Deleted, resource });
@@ -260,9 +226,8 @@ pub(super) async fn existing(
     limit: usize,
 ) -> Result<Vec<Event>, StoreError> {
     let at_most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let answers = snapshot(connection, &[(&present(), &[&after, &through, &at_most])]).await?;
-    let present = answers.first().map(Vec::as_slice).unwrap_or_default();
-    let mut events = events(present, whole(connection, present).await?, after)?;
+    let found = connection.query(&present(), &[&after, &through, &at_most]).await?;
+    let mut events = events(Some(&found), after)?;
     events.iter_mut().for_each(|event| event.kind = EventKind::Added);
     Ok(events)
 }
@@ -270,19 +235,19 @@ pub(super) async fn existing(
 /// Resources whose last change is between two revisions.
 fn present() -> String {
     format!(
-        "SELECT {COLUMNS}, v.revision, v.created_revision FROM resource_revisions v JOIN resources r ON r.id = v.resource_id \
-         WHERE v.revision > $1 AND v.revision <= $2 ORDER BY v.revision LIMIT $3"
+        "SELECT {COLUMNS}{EXACT}, s.revision, s.created_revision FROM {FROM} \
+         WHERE s.revision > $1 AND s.revision <= $2 ORDER BY s.revision LIMIT $3"
     )
 }
 
-/// The rows of [`present`], as resources.
-fn events(rows: &[Row], resources: Vec<Resource>, since: Revision) -> Result<Vec<Event>, StoreError> {
-    let event = |(row, resource): (&Row, Resource)| {
-        let created: Revision = column(row, 18)?;
+/// The rows of [`present`].
+fn events(rows: Option<&Vec<Row>>, since: Revision) -> Result<Vec<Event>, StoreError> {
+    let event = |row: &Row| {
+        let created: Revision = column(row, 20)?;
         let kind = if created > since { EventKind::Added } else { EventKind::Modified };
-        Ok(Event { revision: column(row, 17)?, kind, resource: Arc::new(resource) })
+        Ok(Event { revision: column(row, 19)?, kind, resource: Arc::new(resource(row)?) })
     };
-    rows.iter().zip(resources).map(event).collect()
+    rows.into_iter().flatten().map(event).collect()
 }
 
 pub(super) async fn computed_rules(connection: &Connection) -> Result<Option<String>, StoreError> {
@@ -291,9 +256,16 @@ pub(super) async fn computed_rules(connection: &Connection) -> Result<Option<Str
 }
 
 pub(super) async fn pending(connection: &Connection, condition: &str) -> Result<Vec<Pending>, StoreError> {
-    let sql = "SELECT r.kind, r.deleted_time IS NOT NULL, c.last_transition_time FROM resource_conditions c \
-        JOIN resources r ON r.id = c.resource_id WHERE c.type = $1 AND c.status IN ('False', 'Unknown') ORDER BY 1, 2, 3";
-    let found = connection.query(sql, &[&condition]).await?;
-    let pending = found.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?, column(row, 2)?)));
-    Ok(rows::pending(pending.collect::<Result<Vec<_>, StoreError>>()?))
+    let sql = "SELECT r.kind, r.deleted_time IS NOT NULL, s.conditions FROM resource_keys k \
+        JOIN resources r ON r.id = k.resource_id JOIN resource_states s ON s.resource_id = r.id \
+        WHERE k.field = $1 AND k.value IN ('False', 'Unknown')";
+    let found = connection.query(sql, &[&condition_field(condition)]).await?;
+    let mut pending = Vec::new();
+    for row in &found {
+        let conditions = rows::conditions(column(row, 2)?)?;
+        if let Some(since) = rows::transition_of(&conditions, condition) {
+            pending.push((column(row, 0)?, column(row, 1)?, since));
+        }
+    }
+    Ok(rows::pending(pending))
 }

@@ -1,7 +1,7 @@
 //! Writes rows: one statement per table and batch, all pipelined. Revisions are assigned last, because their lock blocks every other
 //! writer until the commit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
@@ -11,7 +11,8 @@ use super::connection::{Connection, Parameters, pipelined};
 use super::json::{is_kept, searchable, without_zero};
 use super::read;
 use crate::resource::{Id, Resource};
-use crate::store::plan::{Plan, Step};
+use crate::search::keys::{Key, keys};
+use crate::store::plan::{Plan, StateChange, Step};
 use crate::store::rows::{self, SLICE, TRIM_EVERY, kept};
 use crate::store::{LOG_LENGTH, Revision, StoreError};
 
@@ -38,19 +39,15 @@ fn text(text: &str) -> std::borrow::Cow<'_, str> {
     without_zero(text)
 }
 
-/// Writes and commits the changes of a batch. `trim` has the resources whose log must be trimmed.
-pub(super) async fn commit(
-    connection: &Connection,
-    plan: &Plan<'_>,
-    trim: &[Id],
-) -> Result<Revision, StoreError> {
+/// Writes and commits the changes of a batch.
+pub(super) async fn commit(connection: &Connection, plan: &Plan<'_>) -> Result<Revision, StoreError> {
     let mut bulks = removals(plan);
     bulks.extend(resources(plan)?);
-    bulks.extend(labels(plan));
-    bulks.extend(conditions(plan));
+    bulks.extend(key_bulk(DELETE_KEYS, &plan.keys_gone));
+    bulks.extend(key_bulk(INSERT_KEYS, &plan.keys));
     bulks.extend(adapters(plan)?);
-    bulks.extend(log(plan, trim)?);
-    bulks.push(feed(plan)?);
+    bulks.extend(log(plan)?);
+    bulks.push(states(plan)?);
 
     let mut statements = Vec::new();
     for bulk in &bulks {
@@ -71,11 +68,9 @@ pub(super) async fn commit(
 
 fn removals<'a>(plan: &'a Plan<'_>) -> Vec<Bulk<'a>> {
     let statements = [
-        "DELETE FROM resource_labels WHERE resource_id = ANY($1::text[])",
-        "DELETE FROM resource_conditions WHERE resource_id = ANY($1::text[])",
         "DELETE FROM adapter_statuses WHERE resource_id = ANY($1::text[])",
         "DELETE FROM status_log WHERE resource_id = ANY($1::text[])",
-        "DELETE FROM resource_revisions WHERE resource_id = ANY($1::text[])",
+        "DELETE FROM resource_states WHERE resource_id = ANY($1::text[])",
         "DELETE FROM resources WHERE id = ANY($1::text[])",
     ];
     let ids = || column(&plan.removed, |resource| resource.id.to_string());
@@ -165,68 +160,45 @@ where
     Box::new(resources.iter().map(value).collect::<Vec<T>>())
 }
 
-fn labels<'a>(plan: &'a Plan<'_>) -> Vec<Bulk<'a>> {
-    let mut bulks = Vec::new();
-    if !plan.labels_gone.is_empty() {
-        let sql = "DELETE FROM resource_labels l USING unnest($1::text[], $2::text[]) AS u (id, key) \
-            WHERE l.resource_id = u.id AND l.key = u.key";
-        let rows = &plan.labels_gone;
-        bulks.push(Bulk {
-            sql,
-            parameters: vec![column(rows, |(id, _)| id.to_string()), column(rows, |(_, key)| text(key))],
-        });
-    }
-    if !plan.labels.is_empty() {
-        let sql = "INSERT INTO resource_labels (resource_id, key, value) \
-            SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) \
-            ON CONFLICT (resource_id, key) DO UPDATE SET value = excluded.value";
-        let rows = &plan.labels;
-        let parameters = vec![
-            column(rows, |(id, ..)| id.to_string()),
-            column(rows, |(_, key, _)| text(key)),
-            column(rows, |(.., value)| text(value)),
-        ];
-        bulks.push(Bulk { sql, parameters });
-    }
-    bulks
+const DELETE_KEYS: &str = "DELETE FROM resource_keys k \
+    USING unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[]) AS u (field, value, kind, created_time, id) \
+    WHERE k.field = u.field AND k.value = u.value AND k.kind = u.kind AND k.created_time = u.created_time \
+    AND k.resource_id = u.id";
+
+const INSERT_KEYS: &str = "INSERT INTO resource_keys (field, value, kind, created_time, resource_id) \
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[]) ON CONFLICT DO NOTHING";
+
+/// Deletes or inserts keys. Texts that differ by zero characters only are the same here.
+fn key_bulk<'a>(sql: &'a str, rows: &'a [(&'a Resource, Key)]) -> Option<Bulk<'a>> {
+    let parameters = vec![
+        column(rows, |(_, key)| text(&key.field)),
+        column(rows, |(_, key)| text(&key.value)),
+        column(rows, |(resource, _)| text(&resource.kind)),
+        column(rows, |(resource, _)| kept(resource.created_time)),
+        column(rows, |(resource, _)| resource.id.to_string()),
+    ];
+    (!rows.is_empty()).then_some(Bulk { sql, parameters })
 }
 
-const CONDITIONS: &str = "INSERT INTO resource_conditions (resource_id, position, type, status, reason, message, \
-    observed_generation, created_time, last_updated_time, last_transition_time) \
-    SELECT * FROM unnest($1::text[], $2::smallint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], \
-    $8::timestamptz[], $9::timestamptz[], $10::timestamptz[]) ON CONFLICT (resource_id, type) DO UPDATE SET \
-    position = excluded.position, status = excluded.status, reason = excluded.reason, message = excluded.message, \
-    observed_generation = excluded.observed_generation, created_time = excluded.created_time, \
-    last_updated_time = excluded.last_updated_time, last_transition_time = excluded.last_transition_time";
-
-fn conditions<'a>(plan: &'a Plan<'_>) -> Vec<Bulk<'a>> {
-    let mut bulks = Vec::new();
-    if !plan.conditions_gone.is_empty() {
-        let sql = "DELETE FROM resource_conditions c USING unnest($1::text[], $2::text[]) AS u (id, type) \
-            WHERE c.resource_id = u.id AND c.type = u.type";
-        let rows = &plan.conditions_gone;
-        bulks.push(Bulk {
-            sql,
-            parameters: vec![column(rows, |(id, _)| id.to_string()), column(rows, |(_, type_)| text(type_))],
-        });
+/// Writes the keys of all resources.
+pub(super) async fn write_all_keys(connection: &Connection) -> Result<(), StoreError> {
+    let sql = read::all_after();
+    let mut last = String::new();
+    loop {
+        let found = connection.query(&sql, &[&last, &SLICE]).await?;
+        let resources = found.iter().map(read::resource).collect::<Result<Vec<_>, _>>()?;
+        let Some(end) = resources.last() else { return Ok(()) };
+        last = end.id.to_string();
+        let keys: Vec<(&Resource, Key)> = resources
+            .iter()
+            .flat_map(|resource| keys(resource).into_iter().map(move |key| (resource, key)))
+            .collect();
+        if let Some(bulk) = key_bulk(INSERT_KEYS, &keys) {
+            let parameters: Vec<_> =
+                bulk.parameters.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect();
+            connection.query(bulk.sql, &parameters).await?;
+        }
     }
-    let rows = &plan.conditions;
-    if !rows.is_empty() {
-        let parameters = vec![
-            column(rows, |(id, ..)| id.to_string()),
-            column(rows, |(_, position, ..)| *position),
-            column(rows, |(_, _, condition, _)| text(&condition.type_)),
-            column(rows, |(_, _, condition, _)| condition.status.as_str()),
-            column(rows, |(_, _, condition, _)| condition.reason.as_deref().map(text)),
-            column(rows, |(_, _, condition, _)| condition.message.as_deref().map(text)),
-            column(rows, |(_, _, condition, _)| condition.observed_generation),
-            column(rows, |(_, _, condition, _)| kept(condition.created_time)),
-            column(rows, |(_, _, condition, _)| kept(condition.last_updated_time)),
-            column(rows, |(_, _, condition, _)| kept(condition.last_transition_time)),
-        ];
-        bulks.push(Bulk { sql: CONDITIONS, parameters });
-    }
-    bulks
 }
 
 const ADAPTERS: &str = "INSERT INTO adapter_statuses (resource_id, adapter, last_report_time, observed_generation, \
@@ -269,102 +241,104 @@ fn adapters<'a>(plan: &'a Plan<'_>) -> Result<Option<Bulk<'a>>, StoreError> {
     Ok(Some(Bulk { sql: ADAPTERS, parameters }))
 }
 
-const TRIM: &str = "DELETE FROM status_log l USING (SELECT u.id, (SELECT s.id FROM status_log s WHERE s.resource_id = u.id \
-    ORDER BY s.id DESC OFFSET $2 LIMIT 1) AS last FROM unnest($1::text[]) AS u (id) OFFSET 0) t \
-    WHERE l.resource_id = t.id AND l.id <= t.last";
+const TRIM: &str = "DELETE FROM status_log l USING unnest($1::text[], $2::bigint[]) AS u (id, last) \
+    WHERE l.resource_id = u.id AND l.number <= u.last";
 
-fn log<'a>(plan: &'a Plan<'_>, trim: &'a [Id]) -> Result<Vec<Bulk<'a>>, StoreError> {
+fn log<'a>(plan: &'a Plan<'_>) -> Result<Vec<Bulk<'a>>, StoreError> {
     let rows = &plan.log;
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let sql = "INSERT INTO status_log (resource_id, received_time, entry) SELECT id, received_time, entry::json \
-        FROM unnest($1::text[], $2::timestamptz[], $3::text[]) WITH ORDINALITY AS u (id, received_time, entry, place) \
-        ORDER BY place";
-    let entries = rows.iter().map(|(_, entry)| rows::log_json(entry)).collect::<Result<Vec<_>, _>>()?;
+    let sql = "INSERT INTO status_log (resource_id, number, received_time, entry) SELECT id, number, received_time, entry::json \
+        FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::text[]) AS u (id, number, received_time, entry)";
+    let entries = rows.iter().map(|(.., entry)| rows::log_json(entry)).collect::<Result<Vec<_>, _>>()?;
     let parameters: Vec<Column<'a>> = vec![
-        column(rows, |(id, _)| id.to_string()),
-        column(rows, |(_, entry)| kept(entry.received_time)),
+        column(rows, |(id, ..)| id.to_string()),
+        column(rows, |(_, number, _)| *number),
+        column(rows, |(.., entry)| kept(entry.received_time)),
         Box::new(entries),
     ];
     let mut bulks = vec![Bulk { sql, parameters }];
-    if !trim.is_empty() {
-        let length = i64::try_from(LOG_LENGTH).unwrap_or(i64::MAX);
-        bulks.push(Bulk { sql: TRIM, parameters: vec![column(trim, Id::to_string), Box::new(length)] });
+    let length = i64::try_from(LOG_LENGTH).unwrap_or(i64::MAX);
+    let long = rows.iter().filter(|(_, number, _)| number % TRIM_EVERY == 0 && *number > length);
+    let (ids, ends): (Vec<String>, Vec<i64>) =
+        long.map(|(id, number, _)| (id.to_string(), number - length)).unzip();
+    if !ids.is_empty() {
+        bulks.push(Bulk { sql: TRIM, parameters: vec![Box::new(ids), Box::new(ends)] });
     }
     Ok(bulks)
 }
 
-/// Assigns revisions to all changes in one statement.
-const FEED: &str = "WITH base AS (UPDATE feed SET revision = revision + $1 RETURNING revision - $1 AS revision), \
-    made AS (INSERT INTO resource_revisions (resource_id, kind, created_revision, revision) \
-        SELECT u.id, u.kind, base.revision + u.place, base.revision + u.place \
-        FROM base, unnest($2::text[], $3::text[], $4::bigint[]) AS u (id, kind, place)), \
-    moved AS (UPDATE resource_revisions v SET revision = base.revision + u.place \
-        FROM base, unnest($5::text[], $6::bigint[]) AS u (id, place) WHERE v.resource_id = u.id), \
+/// Writes the states, and assigns revisions to all changes, in one statement.
+const STATES: &str = "WITH base AS (UPDATE feed SET revision = revision + $1 RETURNING revision - $1 AS revision), \
+    made AS (INSERT INTO resource_states (resource_id, created_revision, revision, logged, conditions) \
+        SELECT u.id, base.revision + u.position, base.revision + u.position, u.logged, u.conditions \
+        FROM base, unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[]) AS u (id, position, logged, conditions)), \
+    moved AS (UPDATE resource_states s SET revision = coalesce(base.revision + u.position, s.revision), \
+        logged = coalesce(u.logged, s.logged), conditions = coalesce(u.conditions, s.conditions) \
+        FROM base, unnest($6::text[], $7::bigint[], $8::bigint[], $9::text[]) AS u (id, position, logged, conditions) \
+        WHERE s.resource_id = u.id), \
     gone AS (INSERT INTO tombstones (revision, resource_id, kind, resource) \
-        SELECT base.revision + u.place, u.id, u.kind, u.resource::json \
-        FROM base, unnest($7::text[], $8::text[], $9::text[], $10::bigint[]) AS u (id, kind, resource, place)) \
+        SELECT base.revision + u.position, u.id, u.kind, u.resource::json \
+        FROM base, unnest($10::text[], $11::text[], $12::text[], $13::bigint[]) AS u (id, kind, resource, position)) \
     SELECT revision + $1 FROM base";
 
-fn feed<'a>(plan: &'a Plan<'_>) -> Result<Bulk<'a>, StoreError> {
+/// Where no resource changed: without a lock on the feed.
+const LOGGED: &str = "WITH moved AS (UPDATE resource_states s SET logged = coalesce(u.logged, s.logged) \
+    FROM unnest($1::text[], $2::bigint[]) AS u (id, logged) WHERE s.resource_id = u.id) SELECT revision FROM feed";
+
+fn states<'a>(plan: &'a Plan<'_>) -> Result<Bulk<'a>, StoreError> {
     if plan.feed.is_empty() {
-        return Ok(Bulk { sql: read::FEED, parameters: Vec::new() });
+        let parameters = vec![
+            column(&plan.states, |state| state.id.to_string()),
+            column(&plan.states, |state| state.logged),
+        ];
+        return Ok(Bulk { sql: LOGGED, parameters });
     }
-    let places = |wanted: Step| {
-        let places = (1_i64..).zip(&plan.feed).filter(move |(_, (step, _))| *step == wanted);
-        places.map(|(place, (_, resource))| (place, *resource)).collect::<Vec<_>>()
+    let at = |wanted: Step| {
+        let changes = (1_i64..).zip(&plan.feed).filter(move |(_, (step, _))| *step == wanted);
+        changes.map(|(position, (_, resource))| (position, *resource)).collect::<Vec<_>>()
     };
-    let (made, moved, gone) = (places(Step::Created), places(Step::Updated), places(Step::Removed));
+    let (made, gone) = (at(Step::Created), at(Step::Removed));
+    let new: HashSet<Id> = made.iter().map(|(_, resource)| resource.id).collect();
+    let logged: HashMap<Id, i64> =
+        plan.states.iter().filter_map(|state| Some((state.id, state.logged?))).collect();
+    let moved: Vec<StateChange<'_>> =
+        plan.states.iter().filter(|state| !new.contains(&state.id)).copied().collect();
     let ids = |rows: &[(i64, &Resource)]| -> Column<'a> {
         Box::new(rows.iter().map(|(_, resource)| resource.id.to_string()).collect::<Vec<_>>())
     };
-    let kinds = |rows: &[(i64, &Resource)]| -> Column<'a> {
-        Box::new(rows.iter().map(|(_, resource)| text(&resource.kind).into_owned()).collect::<Vec<_>>())
+    let positions = |rows: &[(i64, &Resource)]| -> Column<'a> {
+        Box::new(rows.iter().map(|(position, _)| *position).collect::<Vec<_>>())
     };
-    let numbers = |rows: &[(i64, &Resource)]| -> Column<'a> {
-        Box::new(rows.iter().map(|(place, _)| *place).collect::<Vec<_>>())
-    };
-    let resources =
-        gone.iter().map(|(_, resource)| rows::tombstone_json(resource)).collect::<Result<Vec<_>, _>>()?;
+    let made_logged: Vec<i64> =
+        made.iter().map(|(_, resource)| logged.get(&resource.id).copied().unwrap_or_default()).collect();
+    let made_conditions = made.iter().map(|(_, resource)| rows::conditions_json(&resource.status.conditions));
+    let moved_conditions = moved.iter().map(|state| state.conditions.map(rows::conditions_json).transpose());
+    let kinds: Vec<String> = gone.iter().map(|(_, resource)| text(&resource.kind).into_owned()).collect();
+    let resources = gone.iter().map(|(_, resource)| rows::tombstone_json(resource));
     let count = i64::try_from(plan.feed.len()).unwrap_or(i64::MAX);
     let parameters: Vec<Column<'a>> = vec![
         Box::new(count),
         ids(&made),
-        kinds(&made),
-        numbers(&made),
-        ids(&moved),
-        numbers(&moved),
+        positions(&made),
+        Box::new(made_logged),
+        Box::new(made_conditions.collect::<Result<Vec<_>, _>>()?),
+        Box::new(moved.iter().map(|state| state.id.to_string()).collect::<Vec<_>>()),
+        Box::new(moved.iter().map(|state| state.position).collect::<Vec<_>>()),
+        Box::new(moved.iter().map(|state| state.logged).collect::<Vec<_>>()),
+        Box::new(moved_conditions.collect::<Result<Vec<_>, _>>()?),
         ids(&gone),
-        kinds(&gone),
-        Box::new(resources),
-        numbers(&gone),
+        Box::new(kinds),
+        Box::new(resources.collect::<Result<Vec<_>, _>>()?),
+        positions(&gone),
     ];
-    Ok(Bulk { sql: FEED, parameters })
+    Ok(Bulk { sql: STATES, parameters })
 }
 
-/// The number of new log entries per resource since its log was last trimmed.
-#[derive(Default)]
-pub(super) struct Untrimmed(HashMap<Id, u32>);
-
-impl Untrimmed {
-    /// Counts new log entries, and returns the resources whose log must be trimmed.
-    pub(super) fn count(&mut self, plan: &Plan<'_>) -> Vec<Id> {
-        let mut long = Vec::new();
-        for (id, _) in &plan.log {
-            let lines = self.0.entry(*id).or_default();
-            *lines += 1;
-            if *lines >= TRIM_EVERY {
-                self.0.remove(id);
-                long.push(*id);
-            }
-        }
-        long
-    }
-}
-
-const PRUNE_LOG: &str = "WITH old AS (SELECT id FROM status_log WHERE received_time < $1 ORDER BY received_time LIMIT $2 \
-    FOR UPDATE SKIP LOCKED), gone AS (DELETE FROM status_log l USING old WHERE l.id = old.id RETURNING 1) \
+const PRUNE_LOG: &str = "WITH old AS (SELECT resource_id, number FROM status_log WHERE received_time < $1 ORDER BY received_time \
+    LIMIT $2 FOR UPDATE SKIP LOCKED), gone AS (DELETE FROM status_log l USING old \
+    WHERE l.resource_id = old.resource_id AND l.number = old.number RETURNING 1) \
     SELECT count(*) FROM gone";
 
 const FORGET: &str = "WITH old AS (SELECT revision FROM tombstones WHERE revision <= \

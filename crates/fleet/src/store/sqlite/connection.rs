@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags};
 
+use super::write;
 use crate::store::open::{self, Migration, OpenError};
 
 /// The application ID in the header of the file; "flt1" in ASCII.
 const APPLICATION: i64 = 0x666c_7431;
 const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, sql: include_str!("migrations/001_resources.sql") },
-    Migration { version: 2, sql: include_str!("migrations/002_computed_rules.sql") },
+    Migration { version: 1, sql: include_str!("migrations/001_resources.sql"), writes_keys: false },
+    Migration { version: 2, sql: include_str!("migrations/002_computed_rules.sql"), writes_keys: false },
+    Migration { version: 3, sql: include_str!("migrations/003_keys_and_states.sql"), writes_keys: true },
 ];
 /// How long a connection waits for a lock, for example of a backup tool.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -83,7 +85,6 @@ fn prepare_writer(
     }
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", durability.synchronous())?;
-    connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cache_size", -65_536)?;
     migrate(connection)
 }
@@ -131,6 +132,11 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<Result<(), OpenError
     for migration in missing {
         let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
         transaction.execute_batch(migration.sql)?;
+        if migration.writes_keys
+            && let Err(error) = write::write_all_keys(&transaction)
+        {
+            return Ok(Err(OpenError::Failed(error.to_string())));
+        }
         transaction.pragma_update(None, "application_id", APPLICATION)?;
         transaction.pragma_update(None, "user_version", migration.version)?;
         transaction.commit()?;

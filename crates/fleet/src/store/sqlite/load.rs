@@ -1,20 +1,18 @@
 //! Reads the rows that a writer needs, in its transaction.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
 use super::{read, store_error};
 use crate::resource::Id;
-use crate::store::query::COLUMNS;
+use crate::store::plan::{Stored, StoredById};
+use crate::store::query::{COLUMNS, FROM};
 use crate::store::rows;
 use crate::store::{Entry, Loaded, NameKey, Needs, StoreError};
 
-/// The root of the tree of each resource that was read.
-pub(super) type Trees = HashMap<Id, Id>;
-
-pub(super) fn load(connection: &Connection, needs: &Needs) -> Result<(Loaded, Trees), StoreError> {
-    let mut load = Load { connection, loaded: Loaded::default(), trees: Trees::new() };
+pub(super) fn load(connection: &Connection, needs: &Needs) -> Result<(Loaded, StoredById), StoreError> {
+    let mut load = Load { connection, loaded: Loaded::default(), stored: StoredById::new() };
     for id in needs.lineages.union(&needs.descendants) {
         load.lineage(*id)?;
     }
@@ -27,13 +25,13 @@ pub(super) fn load(connection: &Connection, needs: &Needs) -> Result<(Loaded, Tr
             load.loaded.taken.insert(name.clone());
         }
     }
-    Ok((load.loaded, load.trees))
+    Ok((load.loaded, load.stored))
 }
 
 struct Load<'a> {
     connection: &'a Connection,
     loaded: Loaded,
-    trees: Trees,
+    stored: StoredById,
 }
 
 impl Load<'_> {
@@ -80,14 +78,14 @@ impl Load<'_> {
 
     /// Reads a resource, and returns its owner.
     fn one(&mut self, id: Id) -> Result<Option<Id>, StoreError> {
-        let sql = format!("SELECT {COLUMNS}, r.root_id FROM resources r WHERE r.id = ?1");
+        let sql = format!("SELECT {COLUMNS}, r.root_id, s.logged FROM {FROM} WHERE r.id = ?1");
         let mut statement = self.connection.prepare_cached(&sql).map_err(store_error)?;
         let mut found = statement.query([id.to_string()]).map_err(store_error)?;
         let Some(row) = found.next().map_err(store_error)? else { return Ok(None) };
-        let mut resource = read::resource(row)?;
-        let root: String = row.get(17).map_err(store_error)?;
-        self.trees.insert(id, rows::id(&root)?);
-        resource.status.conditions = read::conditions(self.connection, id)?;
+        let resource = read::resource(row)?;
+        let root: String = row.get(18).map_err(store_error)?;
+        let logged = row.get(19).map_err(store_error)?;
+        self.stored.insert(id, Stored { root: rows::id(&root)?, logged });
         let records = read::adapters(self.connection, id)?;
         let adapters = records.into_iter().map(|record| (record.adapter.clone(), record)).collect();
         let owner = resource.owner();

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::{OwnedMutexGuard, Semaphore, watch};
 
+use super::plan::StoredById;
 use super::{
     Changed, Changes, Event, Listing, Loaded, Needs, OpenError, Page, Pending, Query, Revision, Store,
     StoreError, Transaction,
@@ -130,7 +131,7 @@ impl Drop for Open {
 /// A transaction, after all required rows were read.
 struct SqliteTransaction {
     open: Open,
-    loaded: load::Trees,
+    stored: StoredById,
     revision: watch::Sender<Revision>,
 }
 
@@ -139,13 +140,13 @@ impl Store for Sqlite {
     async fn begin(&self, needs: &Needs) -> Result<(Box<dyn Transaction>, Loaded), StoreError> {
         let open = self.open_transaction().await;
         let needs = needs.clone();
-        let (open, trees, loaded) = blocking(move || {
+        let (open, stored, loaded) = blocking(move || {
             open.writer.begin()?;
-            let (loaded, trees) = load::load(open.writer.connection(), &needs)?;
-            Ok((open, trees, loaded))
+            let (loaded, stored) = load::load(open.writer.connection(), &needs)?;
+            Ok((open, stored, loaded))
         })
         .await?;
-        let transaction = SqliteTransaction { open, loaded: trees, revision: self.revision.clone() };
+        let transaction = SqliteTransaction { open, stored, revision: self.revision.clone() };
         Ok((Box::new(transaction), loaded))
     }
 
@@ -214,8 +215,8 @@ impl Store for Sqlite {
 #[async_trait]
 impl Transaction for SqliteTransaction {
     async fn commit(self: Box<Self>, changes: &Changes) -> Result<Revision, StoreError> {
-        let Self { mut open, loaded, revision } = *self;
-        let rows = write::Rows::of(changes, &loaded)?;
+        let Self { mut open, stored, revision } = *self;
+        let rows = write::Rows::of(changes, &stored)?;
         let committed = blocking(move || open.writer.commit(rows)).await?;
         super::advance(&revision, committed);
         Ok(committed)

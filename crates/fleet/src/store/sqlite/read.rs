@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use bellwether_conditions::Status;
 use jiff::Timestamp;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params, params_from_iter};
 
 use super::store_error;
-use crate::resource::{AdapterRecord, AdapterStatus, Id, LogEntry, Resource, ResourceCondition};
+use crate::resource::{AdapterRecord, AdapterStatus, Id, LogEntry, Resource};
+use crate::search::keys::condition_field;
 use crate::search::sql::Dialect;
-use crate::store::query::{self, COLUMNS};
+use crate::store::query::{self, COLUMNS, FROM, List, Statement};
 use crate::store::rows::{self, AdapterRow, ResourceRow};
 use crate::store::{
     Changed, Event, EventKind, LOG_LENGTH, Listing, Page, Pending, Query, Revision, StoreError,
@@ -53,16 +53,13 @@ fn feed(connection: &Connection) -> Result<(Revision, Revision), StoreError> {
 }
 
 pub(super) fn get(connection: &Connection, id: Id) -> Result<Option<Resource>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM resources r WHERE r.id = ?1");
+    let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE r.id = ?1");
     let mut statement = connection.prepare_cached(&sql).map_err(store_error)?;
     let mut rows = statement.query([id.to_string()]).map_err(store_error)?;
-    let Some(row) = rows.next().map_err(store_error)? else { return Ok(None) };
-    let mut resource = resource(row)?;
-    resource.status.conditions = conditions(connection, id)?;
-    Ok(Some(resource))
+    rows.next().map_err(store_error)?.map(resource).transpose()
 }
 
-/// A resource from [`COLUMNS`], without its conditions.
+/// A resource from [`COLUMNS`].
 pub(super) fn resource(row: &Row<'_>) -> Result<Resource, StoreError> {
     resource_row(row).map_err(store_error)?.resource()
 }
@@ -86,6 +83,7 @@ fn resource_row<'a>(row: &'a Row<'_>) -> rusqlite::Result<ResourceRow<'a>> {
         updated_by: row.get(14)?,
         deleted_time: optional_instant(row, 15)?,
         deleted_by: row.get(16)?,
+        conditions: text(row, 17)?,
     })
 }
 
@@ -103,31 +101,6 @@ fn instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
 
 fn optional_instant(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
     Ok(row.get::<_, Option<Micros>>(column)?.map(|Micros(instant)| instant))
-}
-
-/// The conditions of a resource, in their order. Sorting a few rows here is cheaper than in SQL.
-pub(super) fn conditions(connection: &Connection, id: Id) -> Result<Vec<ResourceCondition>, StoreError> {
-    let sql = "SELECT type, status, reason, message, observed_generation, created_time, last_updated_time, \
-               last_transition_time, position FROM resource_conditions WHERE resource_id = ?1";
-    let placed = |row: &Row<'_>| Ok((row.get::<_, i64>(8)?, condition(row)?));
-    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-    let conditions = statement.query_map([id.to_string()], placed).map_err(store_error)?;
-    let mut conditions = conditions.collect::<Result<Vec<_>, _>>().map_err(store_error)?;
-    conditions.sort_by_key(|(position, _)| *position);
-    Ok(conditions.into_iter().map(|(_, condition)| condition).collect())
-}
-
-fn condition(row: &Row<'_>) -> rusqlite::Result<ResourceCondition> {
-    Ok(ResourceCondition {
-        type_: row.get(0)?,
-        status: Status::as_read(text(row, 1)?),
-        reason: row.get(2)?,
-        message: row.get(3)?,
-        observed_generation: row.get(4)?,
-        created_time: instant(row, 5)?,
-        last_updated_time: instant(row, 6)?,
-        last_transition_time: instant(row, 7)?,
-    })
 }
 
 const ADAPTER_COLUMNS: &str = "adapter, last_report_time, observed_generation, conditions, data, metadata, created_time, \
@@ -168,19 +141,34 @@ fn adapter_row<'a>(row: &'a Row<'_>) -> rusqlite::Result<AdapterRow<'a>> {
 }
 
 pub(super) fn list(connection: &Connection, query: &Query) -> Result<Listing, StoreError> {
-    let statements = query::list(query, Dialect::Sqlite);
-    let parameters = params_from_iter(&statements.total.parameters);
-    let total = connection.prepare_cached(&statements.total.sql).map_err(store_error)?;
-    let total = count(total, parameters)?;
-    let mut statement = connection.prepare_cached(&statements.items.sql).map_err(store_error)?;
-    let mut rows = statement.query(params_from_iter(&statements.items.parameters)).map_err(store_error)?;
+    let mut list = List::of(query);
+    if let Some(kind) = list.kind_of_spec_key()
+        && !rows_of(connection, &query::has_long_spec(kind, Dialect::Sqlite), |_| Ok(()))?.is_empty()
+    {
+        list = List::ByConditions(query);
+    }
+    let total = rows_of(connection, &list.total(Dialect::Sqlite), |row| row.get(0).map_err(store_error))?;
+    let total = u64::try_from(total.first().copied().unwrap_or(0_i64)).unwrap_or_default();
+    let items = match list.items(total, "", Dialect::Sqlite) {
+        Some(items) => rows_of(connection, &items, resource)?,
+        None => Vec::new(),
+    };
+    Ok(Listing { items, total, revision: revision(connection)? })
+}
+
+/// The rows of a statement.
+fn rows_of<T>(
+    connection: &Connection,
+    statement: &Statement,
+    read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut prepared = connection.prepare_cached(&statement.sql).map_err(store_error)?;
+    let mut rows = prepared.query(params_from_iter(&statement.parameters)).map_err(store_error)?;
     let mut items = Vec::new();
     while let Some(row) = rows.next().map_err(store_error)? {
-        let mut item = resource(row)?;
-        item.status.conditions = conditions(connection, item.id)?;
-        items.push(item);
+        items.push(read(row)?);
     }
-    Ok(Listing { items, total, revision: revision(connection)? })
+    Ok(items)
 }
 
 fn count(
@@ -211,7 +199,7 @@ pub(super) fn log(connection: &Connection, id: Id, page: Page) -> Result<(Vec<Lo
     let length = i64::try_from(LOG_LENGTH).unwrap_or(i64::MAX);
     let total = count(connection.prepare_cached(sql).map_err(store_error)?, params![id, length])?;
     let (size, offset) = rows::log_page(page);
-    let sql = "SELECT entry FROM status_log WHERE resource_id = ?1 ORDER BY id DESC LIMIT ?2 OFFSET ?3";
+    let sql = "SELECT entry FROM status_log WHERE resource_id = ?1 ORDER BY number DESC LIMIT ?2 OFFSET ?3";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mut rows = statement.query(params![id, size, offset]).map_err(store_error)?;
     let mut entries = Vec::new();
@@ -254,19 +242,18 @@ fn between(
     limit: usize,
 ) -> Result<Vec<Event>, StoreError> {
     let sql = format!(
-        "SELECT {COLUMNS}, v.revision, v.created_revision FROM resource_revisions v JOIN resources r ON r.id = v.resource_id \
-         WHERE v.revision > ?1 AND v.revision <= ?2 ORDER BY v.revision LIMIT ?3"
+        "SELECT {COLUMNS}, s.revision, s.created_revision FROM resource_states s CROSS JOIN resources r ON r.id = s.resource_id \
+         WHERE s.revision > ?1 AND s.revision <= ?2 ORDER BY s.revision LIMIT ?3"
     );
     let mut statement = connection.prepare_cached(&sql).map_err(store_error)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut rows = statement.query(params![after, through, limit]).map_err(store_error)?;
     let mut events = Vec::new();
     while let Some(row) = rows.next().map_err(store_error)? {
-        let mut resource = resource(row)?;
-        resource.status.conditions = conditions(connection, resource.id)?;
-        let created: Revision = row.get(18).map_err(store_error)?;
+        let resource = resource(row)?;
+        let created: Revision = row.get(19).map_err(store_error)?;
         let kind = if created > after { EventKind::Added } else { EventKind::Modified };
-        let revision = row.get(17).map_err(store_error)?;
+        let revision = row.get(18).map_err(store_error)?;
         events.push(Event { revision, kind, resource: Arc::new(resource) });
     }
     Ok(events)
@@ -287,13 +274,19 @@ fn gone(connection: &Connection, since: Revision, limit: usize) -> Result<Vec<Ev
 }
 
 pub(super) fn pending(connection: &Connection, condition: &str) -> Result<Vec<Pending>, StoreError> {
-    let sql = "SELECT r.kind, r.deleted_time IS NOT NULL, c.last_transition_time FROM resource_conditions c \
-               JOIN resources r ON r.id = c.resource_id WHERE c.type = ?1 AND c.status IN ('False', 'Unknown') \
-               ORDER BY 1, 2, 3";
+    let sql = "SELECT r.kind, r.deleted_time IS NOT NULL, s.conditions FROM resource_keys k \
+               CROSS JOIN resources r ON r.id = k.resource_id CROSS JOIN resource_states s ON s.resource_id = r.id \
+               WHERE k.field = ?1 AND k.value IN ('False', 'Unknown')";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-    let rows = statement.query_map([condition], |row| Ok((row.get(0)?, row.get(1)?, instant(row, 2)?)));
-    let rows = rows.map_err(store_error)?.collect::<Result<Vec<_>, _>>().map_err(store_error)?;
-    Ok(rows::pending(rows))
+    let mut found = statement.query([condition_field(condition)]).map_err(store_error)?;
+    let mut pending = Vec::new();
+    while let Some(row) = found.next().map_err(store_error)? {
+        let conditions = rows::conditions(text(row, 2).map_err(store_error)?)?;
+        if let Some(since) = rows::transition_of(&conditions, condition) {
+            pending.push((row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?, since));
+        }
+    }
+    Ok(rows::pending(pending))
 }
 
 /// The first column of the first row, if there is one.

@@ -1,15 +1,14 @@
 //! Writes rows. The statements of a batch are prepared before they are sent to the thread that writes them, so that nothing is shared.
 
-use std::collections::HashMap;
-
 use jiff::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
-use super::load::Trees;
 use super::{read, store_error};
-use crate::resource::{AdapterRecord, Id, LogEntry, Resource, ResourceCondition};
-use crate::store::plan::{Plan, Standing, Step, plan};
+use crate::resource::{AdapterRecord, Id, LogEntry, Resource};
+use crate::search::keys::{Key, keys};
+use crate::store::plan::{Plan, StateChange, Step, StoredById, plan};
+use crate::store::query::{COLUMNS, FROM};
 use crate::store::rows::{self, SLICE, TRIM_EVERY};
 use crate::store::{Changes, LOG_LENGTH, Revision, StoreError};
 
@@ -19,51 +18,78 @@ type Bulk = (&'static str, Vec<Vec<Value>>);
 /// All statements of a batch, in order.
 pub(super) struct Rows {
     bulks: Vec<Bulk>,
-    log: Vec<(Id, Vec<Value>)>,
+    /// The parameters of [`STATE`]; the first one is the position in the feed.
+    states: Vec<Vec<Value>>,
     feed: Vec<Fed>,
 }
 
 /// The entry of the feed for a resource.
 enum Fed {
-    Created { id: String, kind: String },
-    Updated { id: String },
-    Removed { id: String, kind: String, resource: String },
+    Created {
+        id: String,
+        conditions: String,
+    },
+    /// Its state is updated.
+    Updated,
+    Removed {
+        id: String,
+        kind: String,
+        resource: String,
+    },
 }
 
 impl Rows {
-    pub(super) fn of(changes: &Changes, trees: &Trees) -> Result<Self, StoreError> {
-        let plan = plan(changes, trees)?;
-        Ok(Self { bulks: bulks(&plan)?, log: log(&plan)?, feed: feed(&plan)? })
+    pub(super) fn of(changes: &Changes, stored: &StoredById) -> Result<Self, StoreError> {
+        let plan = plan(changes, stored)?;
+        let states = plan.states.iter().map(state).collect::<Result<_, _>>()?;
+        Ok(Self { bulks: bulks(&plan)?, states, feed: feed(&plan)? })
     }
 }
 
 /// Removals come first, because a name may be released and used again in the same batch.
 fn bulks(plan: &Plan<'_>) -> Result<Vec<Bulk>, StoreError> {
-    let removed = plan.removed.iter().map(|resource| vec![text(resource.id)]).collect();
+    let removed = || plan.removed.iter().map(|resource| vec![text(resource.id)]).collect();
     let updated = plan.updated.iter().map(|resource| updated(resource)).collect::<Result<_, _>>()?;
     let created =
         plan.created.iter().map(|(resource, root)| created(resource, *root)).collect::<Result<_, _>>()?;
-    let labels_gone = plan.labels_gone.iter().map(|(id, key)| vec![text(id), text(key)]).collect();
-    let labels = plan.labels.iter().map(|(id, key, value)| vec![text(id), text(key), text(value)]).collect();
-    let conditions_gone =
-        plan.conditions_gone.iter().map(|(id, type_)| vec![text(id), text(type_)]).collect();
-    let (same, other): (Vec<_>, Vec<_>) =
-        plan.conditions.iter().copied().partition(|(.., standing)| *standing == Standing::Same);
-    let refreshed = same.into_iter().map(|(id, _, is, _)| refreshed(id, is)).collect();
-    let conditions = other.into_iter().map(|(id, position, is, _)| condition(id, position, is)).collect();
+    let keys =
+        |keys: &[(&Resource, Key)]| keys.iter().map(|(resource, key)| key_row(resource, key)).collect();
     let adapters = plan.adapters.iter().map(|(id, record)| adapter(*id, record)).collect::<Result<_, _>>()?;
+    let log = plan.log.iter().map(|(id, number, entry)| log_entry(*id, *number, entry));
+    let length = i64::try_from(LOG_LENGTH).unwrap_or(i64::MAX);
+    let trimmed = plan.log.iter().filter(|(_, number, _)| number % TRIM_EVERY == 0 && *number > length);
     Ok(vec![
-        ("DELETE FROM resources WHERE id = ?1", removed),
+        ("DELETE FROM adapter_statuses WHERE resource_id = ?1", removed()),
+        ("DELETE FROM status_log WHERE resource_id = ?1", removed()),
+        ("DELETE FROM resource_states WHERE resource_id = ?1", removed()),
+        ("DELETE FROM resources WHERE id = ?1", removed()),
         (UPDATE, updated),
         (INSERT, created),
-        ("DELETE FROM resource_labels WHERE resource_id = ?1 AND key = ?2", labels_gone),
-        ("INSERT OR REPLACE INTO resource_labels (resource_id, key, value) VALUES (?1, ?2, ?3)", labels),
-        ("DELETE FROM resource_conditions WHERE resource_id = ?1 AND type = ?2", conditions_gone),
-        (REFRESH, refreshed),
-        (CONDITION, conditions),
+        (DELETE_KEY, keys(&plan.keys_gone)),
+        (INSERT_KEY, keys(&plan.keys)),
         (ADAPTER, adapters),
+        (
+            "INSERT INTO status_log (resource_id, number, received_time, entry) VALUES (?1, ?2, ?3, ?4)",
+            log.collect::<Result<_, _>>()?,
+        ),
+        (
+            "DELETE FROM status_log WHERE resource_id = ?1 AND number <= ?2",
+            trimmed.map(|(id, number, _)| vec![text(id), (number - length).into()]).collect(),
+        ),
     ])
 }
+
+const INSERT_KEY: &str =
+    "INSERT INTO resource_keys (field, value, kind, created_time, resource_id) VALUES (?1, ?2, ?3, ?4, ?5)";
+
+const DELETE_KEY: &str = "DELETE FROM resource_keys WHERE field = ?1 AND value = ?2 AND kind = ?3 AND created_time = ?4 \
+    AND resource_id = ?5";
+
+/// SQLite rewrites an index whenever one of its columns is set, so that an unchanged revision is not set.
+const STATE: &str = "UPDATE resource_states SET revision = ?1, conditions = coalesce(?3, conditions), \
+    logged = coalesce(?4, logged) WHERE resource_id = ?2";
+
+const LOGGED: &str = "UPDATE resource_states SET logged = ?2 WHERE resource_id = ?1";
 
 const INSERT: &str = "INSERT INTO resources (id, root_id, kind, name, href, owner_id, owner_kind, owner_href, spec, labels, \
     tenancy, generation, created_time, created_by, updated_time, updated_by, deleted_time, deleted_by) \
@@ -72,17 +98,6 @@ const INSERT: &str = "INSERT INTO resources (id, root_id, kind, name, href, owne
 const UPDATE: &str = "UPDATE resources SET kind = ?2, name = ?3, href = ?4, owner_id = ?5, owner_kind = ?6, owner_href = ?7, \
     spec = ?8, labels = ?9, tenancy = ?10, generation = ?11, created_time = ?12, created_by = ?13, updated_time = ?14, \
     updated_by = ?15, deleted_time = ?16, deleted_by = ?17 WHERE id = ?1";
-
-const CONDITION: &str = "INSERT INTO resource_conditions (resource_id, type, reason, message, \
-    observed_generation, created_time, last_updated_time, last_transition_time, position, status) \
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (resource_id, type) DO UPDATE SET \
-    position = excluded.position, status = excluded.status, reason = excluded.reason, message = excluded.message, \
-    observed_generation = excluded.observed_generation, created_time = excluded.created_time, \
-    last_updated_time = excluded.last_updated_time, last_transition_time = excluded.last_transition_time";
-
-/// SQLite rewrites an index whenever one of its columns is set, so that unchanged columns are not set.
-const REFRESH: &str = "UPDATE resource_conditions SET reason = ?3, message = ?4, observed_generation = ?5, created_time = ?6, \
-    last_updated_time = ?7, last_transition_time = ?8 WHERE resource_id = ?1 AND type = ?2";
 
 const ADAPTER: &str = "INSERT OR REPLACE INTO adapter_statuses (resource_id, adapter, last_report_time, observed_generation, \
     conditions, data, metadata, created_time, last_updated_time) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -116,23 +131,25 @@ fn updated(resource: &Resource) -> Result<Vec<Value>, StoreError> {
     ])
 }
 
-fn condition(id: Id, position: i16, condition: &ResourceCondition) -> Vec<Value> {
-    let mut values = refreshed(id, condition);
-    values.extend([i64::from(position).into(), text(condition.status.as_str())]);
-    values
+fn key_row(resource: &Resource, key: &Key) -> Vec<Value> {
+    vec![
+        text(&key.field),
+        text(&key.value),
+        text(&resource.kind),
+        instant(resource.created_time),
+        text(resource.id),
+    ]
 }
 
-fn refreshed(id: Id, condition: &ResourceCondition) -> Vec<Value> {
-    vec![
-        text(id),
-        text(&condition.type_),
-        optional(condition.reason.as_ref()),
-        optional(condition.message.as_ref()),
-        condition.observed_generation.into(),
-        instant(condition.created_time),
-        instant(condition.last_updated_time),
-        instant(condition.last_transition_time),
-    ]
+/// The parameters of [`STATE`].
+fn state(change: &StateChange<'_>) -> Result<Vec<Value>, StoreError> {
+    let conditions = change.conditions.map(rows::conditions_json).transpose()?;
+    Ok(vec![
+        change.position.map_or(Value::Null, Value::Integer),
+        text(change.id),
+        optional(conditions),
+        change.logged.map_or(Value::Null, Value::Integer),
+    ])
 }
 
 fn adapter(id: Id, record: &AdapterRecord) -> Result<Vec<Value>, StoreError> {
@@ -153,20 +170,21 @@ fn adapter(id: Id, record: &AdapterRecord) -> Result<Vec<Value>, StoreError> {
     Ok(values)
 }
 
-fn log(plan: &Plan<'_>) -> Result<Vec<(Id, Vec<Value>)>, StoreError> {
-    let line = |id: Id, entry: &LogEntry| {
-        Ok((id, vec![text(id), instant(entry.received_time), rows::log_json(entry)?.into()]))
-    };
-    plan.log.iter().map(|(id, entry)| line(*id, entry)).collect()
+fn log_entry(id: Id, number: i64, entry: &LogEntry) -> Result<Vec<Value>, StoreError> {
+    Ok(vec![text(id), number.into(), instant(entry.received_time), rows::log_json(entry)?.into()])
 }
 
 fn feed(plan: &Plan<'_>) -> Result<Vec<Fed>, StoreError> {
     let fed = |(step, resource): &(Step, &Resource)| {
-        let (id, kind) = (resource.id.to_string(), resource.kind.clone());
+        let id = resource.id.to_string();
         Ok(match step {
-            Step::Created => Fed::Created { id, kind },
-            Step::Updated => Fed::Updated { id },
-            Step::Removed => Fed::Removed { id, kind, resource: rows::tombstone_json(resource)? },
+            Step::Created => {
+                Fed::Created { id, conditions: rows::conditions_json(&resource.status.conditions)? }
+            }
+            Step::Updated => Fed::Updated,
+            Step::Removed => {
+                Fed::Removed { id, kind: resource.kind.clone(), resource: rows::tombstone_json(resource)? }
+            }
         })
     };
     plan.feed.iter().map(fed).collect()
@@ -184,16 +202,29 @@ fn instant(instant: Timestamp) -> Value {
     Value::Integer(instant.as_microsecond())
 }
 
+/// Writes the keys of all resources.
+pub(super) fn write_all_keys(connection: &Connection) -> Result<(), StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM {FROM}");
+    let mut resources = connection.prepare(&sql).map_err(store_error)?;
+    let mut resources = resources.query([]).map_err(store_error)?;
+    let mut insert = connection.prepare(INSERT_KEY).map_err(store_error)?;
+    while let Some(row) = resources.next().map_err(store_error)? {
+        let resource = read::resource(row)?;
+        for key in keys(&resource) {
+            insert.execute(params_from_iter(key_row(&resource, &key))).map_err(store_error)?;
+        }
+    }
+    Ok(())
+}
+
 /// The connection that writes.
 pub(super) struct Writer {
     connection: Connection,
-    /// The number of new log entries per resource since its log was last trimmed.
-    untrimmed: HashMap<Id, u32>,
 }
 
 impl Writer {
     pub(super) fn new(connection: Connection) -> Self {
-        Self { connection, untrimmed: HashMap::new() }
+        Self { connection }
     }
 
     pub(super) fn connection(&self) -> &Connection {
@@ -218,8 +249,7 @@ impl Writer {
         for (sql, values) in rows.bulks {
             self.run(sql, &values)?;
         }
-        self.append(rows.log)?;
-        let head = self.tell(&rows.feed)?;
+        let head = self.assign_revisions(&rows.feed, rows.states)?;
         self.connection.execute_batch("COMMIT").map_err(store_error)?;
         Ok(head)
     }
@@ -236,53 +266,43 @@ impl Writer {
         Ok(())
     }
 
-    fn append(&mut self, log: Vec<(Id, Vec<Value>)>) -> Result<(), StoreError> {
-        let sql = "INSERT INTO status_log (resource_id, received_time, entry) VALUES (?1, ?2, ?3)";
-        let mut long = Vec::new();
-        let mut statement = self.connection.prepare_cached(sql).map_err(store_error)?;
-        for (id, values) in log {
-            statement.execute(params_from_iter(values)).map_err(store_error)?;
-            let lines = self.untrimmed.entry(id).or_default();
-            *lines += 1;
-            if *lines >= TRIM_EVERY {
-                self.untrimmed.remove(&id);
-                long.push(id);
+    /// Assigns a revision to every change, writes the states, and returns the last revision.
+    fn assign_revisions(&self, feed: &[Fed], mut states: Vec<Vec<Value>>) -> Result<Revision, StoreError> {
+        let base = read::revision(&self.connection)?;
+        let (mut changed, mut logged) = (Vec::new(), Vec::new());
+        for mut state in states.drain(..) {
+            match state.as_mut_slice() {
+                [Value::Integer(position), ..] => {
+                    *position += base;
+                    changed.push(state);
+                }
+                [_, id, _, number] => logged.push(vec![std::mem::replace(id, Value::Null), number.clone()]),
+                _ => {}
             }
         }
-        drop(statement);
-        long.into_iter().try_for_each(|id| self.trim(id))
-    }
-
-    fn trim(&self, id: Id) -> Result<(), StoreError> {
-        let sql = "DELETE FROM status_log WHERE resource_id = ?1 AND id <= \
-                   (SELECT id FROM status_log WHERE resource_id = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";
-        let length = i64::try_from(LOG_LENGTH).unwrap_or(i64::MAX);
-        self.run(sql, &[vec![text(id), length.into()]])
-    }
-
-    /// Assigns a revision to every change, and returns the last one.
-    fn tell(&self, feed: &[Fed]) -> Result<Revision, StoreError> {
-        let mut revision = read::revision(&self.connection)?;
-        if feed.is_empty() {
-            return Ok(revision);
-        }
+        self.run(STATE, &changed)?;
+        let mut revision = base;
         for fed in feed {
             revision += 1;
-            self.tell_one(fed, revision)?;
+            self.tell(fed, revision)?;
         }
-        self.run("UPDATE feed SET revision = ?1", &[vec![revision.into()]])?;
+        self.run(LOGGED, &logged)?;
+        if revision > base {
+            self.run("UPDATE feed SET revision = ?1", &[vec![revision.into()]])?;
+        }
         Ok(revision)
     }
 
-    fn tell_one(&self, fed: &Fed, revision: Revision) -> Result<(), StoreError> {
+    /// Writes what is new in the feed, except states of resources that exist.
+    fn tell(&self, fed: &Fed, revision: Revision) -> Result<(), StoreError> {
         let prepare = |sql| self.connection.prepare_cached(sql);
         let written = match fed {
-            Fed::Created { id, kind } => prepare(
-                "INSERT INTO resource_revisions (resource_id, kind, created_revision, revision) VALUES (?1, ?2, ?3, ?3)",
+            Fed::Created { id, conditions } => prepare(
+                "INSERT INTO resource_states (resource_id, created_revision, revision, logged, conditions) \
+                 VALUES (?1, ?2, ?2, 0, ?3)",
             )
-            .and_then(|mut statement| statement.execute(params![id, kind, revision])),
-            Fed::Updated { id } => prepare("UPDATE resource_revisions SET revision = ?2 WHERE resource_id = ?1")
-                .and_then(|mut statement| statement.execute(params![id, revision])),
+            .and_then(|mut statement| statement.execute(params![id, revision, conditions])),
+            Fed::Updated => return Ok(()),
             Fed::Removed { id, kind, resource } => prepare(
                 "INSERT INTO tombstones (revision, resource_id, kind, resource) VALUES (?1, ?2, ?3, ?4)",
             )
@@ -294,7 +314,8 @@ impl Writer {
     /// Removes a limited number of expired rows, and returns whether there are more.
     pub(super) fn prune(&mut self, log_before: Timestamp, tombstones: u64) -> Result<bool, StoreError> {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
-        let sql = "DELETE FROM status_log WHERE id IN (SELECT id FROM status_log WHERE received_time < ?1 LIMIT ?2)";
+        let sql = "DELETE FROM status_log WHERE (resource_id, number) IN \
+                   (SELECT resource_id, number FROM status_log WHERE received_time < ?1 LIMIT ?2)";
         let lines =
             self.connection.execute(sql, params![read::Micros(log_before), SLICE]).map_err(store_error)?;
         let removals = self.forget(tombstones)?;
