@@ -37,6 +37,11 @@ pub enum ClientError {
     /// The address is invalid.
     #[error("{0:?} is not an address of an API, such as http://127.0.0.1:8000")]
     Address(String),
+    /// The address has a user or a password.
+    #[error(
+        "the address of the API must not have a user or a password, which would be visible in logs: use a token"
+    )]
+    Credentials,
     /// The CA certificates cannot be read.
     #[error("cannot read certificates from {path}: {cause}")]
     Certificates {
@@ -130,6 +135,9 @@ impl Client {
     pub fn new(address: &str, trusted: Option<&Path>) -> Result<Self, ClientError> {
         let base = address.trim_end_matches('/').trim_end_matches(BASE_PATH).to_owned();
         let uri: Option<Uri> = base.parse().ok();
+        if has_credentials(&base) {
+            return Err(ClientError::Credentials);
+        }
         if !uri.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some())
         {
             return Err(ClientError::Address(address.to_owned()));
@@ -192,18 +200,27 @@ impl Client {
         timeout: Duration,
         max_bytes: usize,
     ) -> Result<Answer, ClientError> {
-        let whole = async {
-            let response = self.start(request).await?;
-            let (parts, body) = response.into_parts();
-            let body = Limited::new(body, max_bytes).collect().await;
-            let body =
-                body.map_err(|error| self.unreachable(format!("the response was cut off: {error}")))?;
-            Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
-        };
-        match tokio::time::timeout(timeout, whole).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(self.unreachable(format!("it took longer than {timeout:?}"))),
-        }
+        self.within(timeout, async { self.collect(self.start(request).await?, max_bytes).await }).await
+    }
+
+    async fn within<T>(
+        &self,
+        timeout: Duration,
+        operation: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let outcome = tokio::time::timeout(timeout, operation).await;
+        outcome.unwrap_or_else(|_| Err(self.unreachable(format!("it took longer than {timeout:?}"))))
+    }
+
+    async fn collect(
+        &self,
+        response: axum::http::Response<hyper::body::Incoming>,
+        max_bytes: usize,
+    ) -> Result<Answer, ClientError> {
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, max_bytes).collect().await;
+        let body = body.map_err(|error| self.unreachable(format!("the response was cut off: {error}")))?;
+        Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
     }
 
     async fn start(
@@ -255,19 +272,18 @@ impl Client {
         let uri = format!("{BASE_PATH}{path}?watch=true&since={since}");
         let request = Request::builder().uri(&uri).body(Full::default());
         let request = request.map_err(|_| ClientError::Address(path.to_owned()))?;
-        let response = tokio::time::timeout(RESPONSE_TIMEOUT, self.start(request));
-        let response = response
-            .await
-            .map_err(|_| self.unreachable(format!("it took longer than {RESPONSE_TIMEOUT:?}")))??;
-        if response.status() != StatusCode::OK {
-            let (parts, body) = response.into_parts();
-            let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
-            let body = body.map(|body| body.to_bytes()).unwrap_or_default();
-            return Err(self.problem(&Answer { status: parts.status, headers: parts.headers, body }));
-        }
+        let opening = async {
+            let response = self.start(request).await?;
+            if response.status() == StatusCode::OK {
+                return Ok(response);
+            }
+            Err(self.problem(&self.collect(response, MAX_RESPONSE_BYTES).await?))
+        };
+        let response = self.within(RESPONSE_TIMEOUT, opening).await?;
         let reader = EventReader {
             body: BodyStream::new(response.into_body()),
             buffer: Vec::new(),
+            searched: 0,
             client: self.clone(),
         };
         Ok(futures::stream::try_unfold(reader, |mut reader| async move {
@@ -293,18 +309,25 @@ impl Client {
     }
 }
 
+/// Whether a URL has a user or a password.
+pub fn has_credentials(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    authority.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
+}
+
 /// Parses the server-sent events of a watch.
 struct EventReader {
     body: BodyStream<hyper::body::Incoming>,
     buffer: Vec<u8>,
+    /// How much of the buffer has no end of an event. A large event arrives in many frames, and each byte is searched once.
+    searched: usize,
     client: Client,
 }
 
 impl EventReader {
     async fn next_event(&mut self) -> Result<Option<WatchEvent>, ClientError> {
         loop {
-            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
-                let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
+            if let Some(block) = self.next_block() {
                 match self.parse(&block)? {
                     Some(event) => return Ok(Some(event)),
                     None => continue,
@@ -327,6 +350,22 @@ impl EventReader {
                         self.buffer.extend_from_slice(&data);
                     }
                 }
+            }
+        }
+    }
+
+    /// Removes the first event from the buffer, if it is complete.
+    fn next_block(&mut self) -> Option<Vec<u8>> {
+        let rest = self.buffer.get(self.searched..).unwrap_or_default();
+        match rest.windows(2).position(|pair| pair == b"\n\n") {
+            Some(end) => {
+                let end = self.searched + end + 2;
+                self.searched = 0;
+                Some(self.buffer.drain(..end).collect())
+            }
+            None => {
+                self.searched = self.buffer.len().saturating_sub(1);
+                None
             }
         }
     }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bellwether_fleet::client;
 use bellwether_runtime::yaml::{self, YamlError};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value, json};
 use serde_saphyr::Spanned;
 
@@ -40,9 +41,9 @@ pub struct Config {
 #[serde(deny_unknown_fields)]
 pub struct ApiConfig {
     /// The address, such as `http://127.0.0.1:8000`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "base_url")]
     pub base_url: String,
-    #[serde(default = "v1")]
+    #[serde(default = "v1", deserialize_with = "version")]
     version: String,
     /// Accepted for compatibility: requests have limits of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,6 +72,7 @@ pub struct ApiAuth {
 #[serde(deny_unknown_fields)]
 pub struct SelectorTerm {
     /// The key of the label.
+    #[serde(deserialize_with = "not_empty")]
     pub label: String,
     /// Its value.
     pub value: String,
@@ -103,8 +105,9 @@ pub struct MessageDecision {
 struct ConfigFile {
     #[serde(default)]
     sentinel: NameSection,
+    #[serde(deserialize_with = "resource_type")]
     resource_type: String,
-    #[serde(default = "default_poll_interval", deserialize_with = "yaml::duration")]
+    #[serde(default = "default_poll_interval", deserialize_with = "poll_interval")]
     poll_interval: Duration,
     #[serde(default)]
     clients: Clients,
@@ -126,7 +129,7 @@ struct ConfigFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NameSection {
-    #[serde(default = "default_name")]
+    #[serde(default = "default_name", deserialize_with = "not_empty")]
     name: String,
 }
 
@@ -200,6 +203,20 @@ pub struct Overrides {
     pub poll_interval: Option<Duration>,
 }
 
+impl Overrides {
+    fn check(&self) -> Result<(), ConfigError> {
+        let checks = [
+            ("--resource-type", self.resource_type.as_deref().map(check_resource_type)),
+            ("--api", self.api.as_deref().map(check_base_url)),
+            ("--poll-interval", self.poll_interval.map(check_poll_interval)),
+        ];
+        for (flag, checked) in checks {
+            checked.unwrap_or(Ok(())).map_err(|cause| ConfigError::Flag { flag, cause })?;
+        }
+        Ok(())
+    }
+}
+
 /// Why a configuration is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -216,21 +233,20 @@ pub enum ConfigError {
         /// The flag that sets it too.
         flag: &'static str,
     },
-    /// A setting has an invalid value.
-    #[error("{path}: {setting} {cause}")]
-    Invalid {
-        /// The file.
-        path: String,
-        /// The setting.
-        setting: &'static str,
-        /// What is wrong with it.
-        cause: String,
+    /// A flag has an invalid value.
+    #[error("{flag}: {cause}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// What must hold.
+        cause: &'static str,
     },
 }
 
 impl Config {
     /// Parses the text of a file; `path` is used in errors. Without a file, the text is empty and `overrides` has the kind.
     pub fn parse(text: &str, path: &str, overrides: Overrides) -> Result<Self, ConfigError> {
+        overrides.check()?;
         let file: Option<ConfigFile> = match (text.trim().is_empty(), &overrides.resource_type) {
             (true, Some(kind)) => yaml::parse(&json!({ "resource_type": kind }).to_string(), path)?,
             _ => yaml::parse(text, path)?,
@@ -246,7 +262,6 @@ impl Config {
             // As HyperFleet's chart names it, without the namespace of the release.
             file.clients.broker.topic.clone_from(&file.resource_type);
         }
-        file.check(path)?;
         let decision = Decision::compile(
             file.message_decision.as_ref(),
             file.message_data.as_ref().map(|data| &data.value),
@@ -298,33 +313,60 @@ fn set<T>(setting: &mut T, given: Option<T>) {
     }
 }
 
-impl ConfigFile {
-    fn check(&self, path: &str) -> Result<(), ConfigError> {
-        let invalid = |setting, cause: &str| {
-            Err(ConfigError::Invalid { path: path.to_owned(), setting, cause: cause.to_owned() })
-        };
-        let is_plural = |name: &str| {
-            !name.is_empty()
-                && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-')
-        };
-        if !is_plural(&self.resource_type) {
-            return invalid("resource_type", "must be the plural name of a kind, such as clusters");
-        }
-        if self.sentinel.name.is_empty() {
-            return invalid("sentinel.name", "must not be empty");
-        }
-        if !(MIN_POLL_INTERVAL..=MAX_POLL_INTERVAL).contains(&self.poll_interval) {
-            return invalid("poll_interval", "must be from 100ms to 1h");
-        }
-        if self.clients.hyperfleet_api.version != v1() {
-            return invalid("clients.hyperfleet_api.version", "must be v1");
-        }
-        if self.resource_selector.iter().any(|term| term.label.is_empty()) {
-            return invalid("resource_selector", "has a label without a key");
-        }
-        Ok(())
-    }
+/// A value of a setting that is not allowed: what must hold.
+type Rule = &'static str;
 
+fn check_resource_type(name: &str) -> Result<(), Rule> {
+    let is_plural =
+        !name.is_empty() && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-');
+    if is_plural { Ok(()) } else { Err("resource_type must be the plural name of a kind, such as clusters") }
+}
+
+fn check_poll_interval(interval: Duration) -> Result<(), Rule> {
+    let is_allowed = (MIN_POLL_INTERVAL..=MAX_POLL_INTERVAL).contains(&interval);
+    if is_allowed { Ok(()) } else { Err("poll_interval must be from 100ms to 1h") }
+}
+
+fn check_base_url(url: &str) -> Result<(), Rule> {
+    if client::has_credentials(url) {
+        return Err("base_url must not have a user or a password: use auth.token_path");
+    }
+    Ok(())
+}
+
+/// Parses a text that a rule allows.
+fn checked<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    check: impl Fn(&str) -> Result<(), Rule>,
+) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    check(&text).map_err(de::Error::custom)?;
+    Ok(text)
+}
+
+fn resource_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    checked(deserializer, check_resource_type)
+}
+
+fn base_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    checked(deserializer, check_base_url)
+}
+
+fn version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    checked(deserializer, |version| if version == v1() { Ok(()) } else { Err("version must be v1") })
+}
+
+fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    checked(deserializer, |text| if text.is_empty() { Err("must not be empty") } else { Ok(()) })
+}
+
+fn poll_interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let interval = yaml::duration(deserializer)?;
+    check_poll_interval(interval).map_err(de::Error::custom)?;
+    Ok(interval)
+}
+
+impl ConfigFile {
     /// The place of an invalid expression in the file.
     fn place(&self, error: ExpressionError, path: &str) -> ConfigError {
         let decision = self.message_decision.as_ref();
@@ -398,6 +440,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn invalid_flag_is_named() {
+        let flags = Overrides { resource_type: Some("clusters".to_owned()), ..Overrides::default() };
+        let rows = [
+            (
+                Overrides { resource_type: Some("A".to_owned()), ..flags.clone() },
+                "--resource-type: resource_type must be the plural",
+            ),
+            (
+                Overrides { api: Some("http://a:b@c".to_owned()), ..flags.clone() },
+                "--api: base_url must not have a user",
+            ),
+            (
+                Overrides { poll_interval: Some(Duration::ZERO), ..flags },
+                "--poll-interval: poll_interval must be from 100ms",
+            ),
+        ];
+        for (overrides, expected) in rows {
+            let error = Config::parse("", "sentinel.yaml", overrides).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
     #[rstest]
     #[case::nothing("", "sentinel.yaml: resource_type is missing: set it in the file or by --resource-type")]
     #[case::an_unknown_key(
@@ -414,15 +479,23 @@ mod tests {
     )]
     #[case::too_often(
         "resource_type: clusters\npoll_interval: 1ms",
-        "sentinel.yaml: poll_interval must be from 100ms to 1h"
+        "sentinel.yaml:2:16: poll_interval must be from 100ms to 1h"
     )]
     #[case::no_plural(
         "resource_type: Cluster/x",
-        "sentinel.yaml: resource_type must be the plural name of a kind"
+        "sentinel.yaml:1:16: resource_type must be the plural name of a kind"
     )]
     #[case::another_version(
         "resource_type: a\nclients: {hyperfleet_api: {version: v2}}",
-        "clients.hyperfleet_api.version must be v1"
+        "sentinel.yaml:2:37: version must be v1"
+    )]
+    #[case::a_password(
+        "resource_type: a\nclients:\n  hyperfleet_api:\n    base_url: https://me:secret@api:8000/x",
+        "sentinel.yaml:4:15: base_url must not have a user or a password: use auth.token_path"
+    )]
+    #[case::a_label_without_a_key(
+        "resource_type: a\nresource_selector:\n- {label: '', value: a}",
+        "sentinel.yaml:3:11: must not be empty"
     )]
     #[case::a_param_that_is_not_cel(
         "resource_type: a\nmessage_decision:\n  params:\n  - name: b\n    expr: 'resource.generation >'\n  result: b",

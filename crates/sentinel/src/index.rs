@@ -60,7 +60,7 @@ pub struct Index {
     selector: Vec<SelectorTerm>,
     projection: Projection,
     records: HashMap<Id, Record>,
-    /// The pulses of resources from before the feed began anew.
+    /// The pulses of resources that the feed does not have, since it began anew.
     earlier_pulses: HashMap<Id, Pulse>,
 }
 
@@ -114,16 +114,24 @@ impl Index {
 
     /// Removes all resources, because the feed begins anew with all that exist. Their pulses are remembered.
     pub fn restart(&mut self, now: Timestamp) {
-        self.earlier_pulses.retain(|_, pulse| now.duration_since(pulse.time) < FORGET_PULSE_AFTER);
+        self.forget_earlier_pulses(now);
         let pulses = self.records.drain().filter_map(|(id, record)| Some((id, record.pulse?)));
         self.earlier_pulses.extend(pulses);
     }
 
-    /// Records a pulse that was published.
+    /// Records a pulse that was published. The feed may have begun anew since then, and not yet have the resource.
     pub fn record_pulse(&mut self, id: Id, pulse: Pulse) {
-        if let Some(record) = self.records.get_mut(&id) {
-            record.pulse = Some(pulse);
+        match self.records.get_mut(&id) {
+            Some(record) => record.pulse = Some(pulse),
+            None => {
+                self.earlier_pulses.insert(id, pulse);
+            }
         }
+    }
+
+    /// Forgets the pulses of resources that the feed has not had for a long time.
+    pub fn forget_earlier_pulses(&mut self, now: Timestamp) {
+        self.earlier_pulses.retain(|_, pulse| now.duration_since(pulse.time) < FORGET_PULSE_AFTER);
     }
 
     /// The resource as the expressions see it, and its generation.

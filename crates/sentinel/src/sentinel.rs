@@ -18,6 +18,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::Config;
 use crate::feed::{Change, ChangeFeed, ChangeKind, FeedError};
@@ -84,7 +85,8 @@ pub struct Sentinel {
     clock: Arc<dyn Clock>,
     metrics: SentinelMetrics,
     feed_health: Component,
-    broker_health: Component,
+    broker_health: Arc<Component>,
+    broker_check: Option<AbortOnDropHandle<()>>,
     index: Index,
     /// The revision from which the feed is resumed.
     revision: Revision,
@@ -111,7 +113,8 @@ impl Sentinel {
         Self {
             metrics: SentinelMetrics::new(&metrics, &config),
             feed_health: health.component(name("fleet API")),
-            broker_health: health.component(name("broker")),
+            broker_health: Arc::new(health.component(name("broker"))),
+            broker_check: None,
             index: Index::new(config.selector.clone(), &config.decision),
             config,
             feed,
@@ -131,7 +134,7 @@ impl Sentinel {
 
     /// Runs until shutdown is requested, and then waits for the pulses in flight.
     pub async fn run(mut self, shutdown: Shutdown) {
-        self.check_broker().await;
+        self.check_broker();
         let requested = shutdown.requested();
         tokio::pin!(requested);
         loop {
@@ -185,7 +188,7 @@ impl Sentinel {
                 },
                 () = tokio::time::sleep_until(retry_at), if waits_for_broker => {}
                 _ = interval.tick(), if self.cycle.is_none() => self.begin_cycle(),
-                () = tokio::task::yield_now(), if self.cycle.is_some() => self.evaluate_slice().await,
+                () = tokio::task::yield_now(), if self.cycle.is_some() => self.evaluate_slice(),
             }
         }
     }
@@ -225,12 +228,13 @@ impl Sentinel {
     }
 
     fn begin_cycle(&mut self) {
+        self.index.forget_earlier_pulses(self.clock.now());
         let remaining = self.index.ids().collect::<Vec<_>>().into_iter();
         self.cycle = Some(Cycle { remaining, duration: Duration::ZERO, not_due: 0 });
     }
 
     /// Evaluates the next resources of the cycle, and ends it after the last one.
-    async fn evaluate_slice(&mut self) {
+    fn evaluate_slice(&mut self) {
         let Some(mut cycle) = self.cycle.take() else { return };
         let (begun, now) = (Instant::now(), self.clock.now());
         for id in cycle.remaining.by_ref().take(EVALUATION_SLICE) {
@@ -247,7 +251,7 @@ impl Sentinel {
         self.metrics.record_cycle(cycle.duration, now);
         self.metrics.set_resources(self.index.len());
         if self.broker_failures == 0 && self.pending.is_empty() && self.in_flight.is_empty() {
-            self.check_broker().await;
+            self.check_broker();
         }
     }
 
@@ -332,11 +336,19 @@ impl Sentinel {
         tracing::warn!(error, ?delay, "cannot publish pulses; retrying");
     }
 
-    async fn check_broker(&mut self) {
-        match self.broker.health().await {
-            Ok(()) => self.broker_health.ready(),
-            Err(error) => self.broker_health.not_ready(error.to_string()),
+    /// Checks the broker in a task of its own, because one that does not respond must not delay changes.
+    fn check_broker(&mut self) {
+        if self.broker_check.as_ref().is_some_and(|check| !check.is_finished()) {
+            return;
         }
+        let (broker, health) = (self.broker.clone(), self.broker_health.clone());
+        let check = async move {
+            match broker.health().await {
+                Ok(()) => health.ready(),
+                Err(error) => health.not_ready(error.to_string()),
+            }
+        };
+        self.broker_check = Some(AbortOnDropHandle::new(tokio::spawn(check)));
     }
 
     /// Notes the end of the feed, and returns the delay before the next attempt.

@@ -58,6 +58,15 @@ pub(crate) async fn postgres() -> Arc<dyn Store> {
     Arc::new(Postgres::connect(server.url()).await.expect("the database opens"))
 }
 
+/// An empty store of each kind.
+pub(crate) async fn every_store() -> Vec<Arc<dyn Store>> {
+    #[allow(unused_mut)]
+    let mut stores = vec![sqlite()];
+    #[cfg(feature = "real-postgres")]
+    stores.push(postgres().await);
+    stores
+}
+
 /// A clock that stands still until it is set.
 pub(crate) struct SetClock(Mutex<Timestamp>);
 

@@ -29,4 +29,24 @@ on_both_stores! {
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
+
+    async fn spec_with_more_values_than_are_indexed_is_found(api: Api) {
+        let values = |count: usize| -> Value {
+            (0..count).map(|number| (format!("v{number}"), number.into())).collect::<serde_json::Map<_, _>>().into()
+        };
+        api.cluster_with("small", serde_json::json!({}), values(3)).await;
+        assert_eq!(api.search("spec.v2 = 2").await.unwrap(), ["small"]);
+        let large = api.cluster_with("large", serde_json::json!({}), values(200)).await;
+        for number in [0, 2, 63, 64, 150, 199] {
+            let expected: &[&str] = if number < 3 { &["large", "small"] } else { &["large"] };
+            assert_eq!(api.search(&format!("spec.v{number} = {number}")).await.unwrap(), expected, "v{number}");
+            assert_eq!(api.search(&format!("spec.v{number} = 1000")).await.unwrap(), [""; 0], "v{number}");
+        }
+        let large = large["href"].as_str().unwrap();
+        api.send("DELETE", large, None).await.expect(202);
+        let reason = serde_json::json!({"reason": "the end of the test"});
+        api.send("POST", &format!("{large}/force-delete"), Some(reason)).await.expect(204);
+        assert_eq!(api.search("spec.v150 = 150").await.unwrap(), [""; 0]);
+        assert_eq!(api.search("spec.v2 = 2").await.unwrap(), ["small"]);
+    }
 }

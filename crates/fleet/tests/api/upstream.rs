@@ -1,8 +1,9 @@
 //! Requests as upstream's Sentinel, adapters and tools send them, and the answers that they rely on.
 
+use bellwether_fleet::kinds::BASE_PATH;
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Setup, encode, on_both_stores, status};
+use crate::harness::{Api, Setup, encode, every_store, on_both_stores, status};
 
 fn href(resource: &Value) -> String {
     resource["href"].as_str().unwrap().to_owned()
@@ -134,18 +135,64 @@ on_both_stores! {
     }
 }
 
+/// One API on each of the stores.
+async fn apis(setup: impl Fn() -> Setup) -> Vec<Api> {
+    let mut apis = Vec::new();
+    for store in every_store().await {
+        apis.push(Api::start_with(store, setup()).await);
+    }
+    apis
+}
+
 #[tokio::test]
 async fn sentinel_of_upstream_finds_its_condition_beside_ours() {
     let vocabulary = bellwether_fleet::vocabulary::Vocabulary::Both;
-    let setup = Setup { vocabulary, ..Setup::requiring(&["dns"]) };
-    let api = Api::start_with(crate::harness::sqlite(), setup).await;
-    let cluster = api.cluster("abc").await;
-    for type_ in ["Ready", "Reconciled", "Available", "LastKnownReconciled"] {
-        assert_eq!(status(&cluster, type_), "False", "{type_}");
+    for api in apis(|| Setup { vocabulary, ..Setup::requiring(&["dns"]) }).await {
+        let cluster = api.cluster("abc").await;
+        for type_ in ["Ready", "Reconciled", "Available", "LastKnownReconciled"] {
+            assert_eq!(status(&cluster, type_), "False", "{type_}");
+        }
+        api.report(&href(&cluster), "dns", (1, 5), "True").await.expect(201);
+        let read = api.read(&href(&cluster)).await;
+        for type_ in ["Ready", "Reconciled", "Available", "LastKnownReconciled"] {
+            assert_eq!(status(&read, type_), "True", "{type_}");
+        }
     }
-    api.report(&href(&cluster), "dns", (1, 5), "True").await.expect(201);
-    let read = api.read(&href(&cluster)).await;
-    for type_ in ["Ready", "Reconciled", "Available", "LastKnownReconciled"] {
-        assert_eq!(status(&read, type_), "True", "{type_}");
+}
+
+/// The requests of upstream's Sentinel, of its adapters and of a user, in the order in which they are sent for one cluster.
+#[tokio::test]
+async fn exchange_of_upstreams_programs_is_answered() {
+    let steps: Vec<Value> = serde_json::from_str(include_str!("../data/upstream_exchange.json")).unwrap();
+    for api in apis(|| Setup::requiring(&["validation"])).await {
+        let mut ids: Vec<(String, String)> = Vec::new();
+        for step in &steps {
+            let text = |field: &str| step[field].as_str().unwrap_or_default();
+            let mut path = format!("{BASE_PATH}{}", text("path"));
+            for (name, id) in &ids {
+                path = path.replace(name, id);
+            }
+            let reply = api.send(text("method"), &path, step.get("body").cloned()).await;
+            assert_eq!(
+                u64::from(reply.status()),
+                step["status"].as_u64().unwrap(),
+                "{}: {}",
+                text("who"),
+                reply.text()
+            );
+            for (pointer, expected) in step["expect"].as_object().into_iter().flatten() {
+                assert_eq!(
+                    reply.json().pointer(pointer),
+                    Some(expected),
+                    "{}: {pointer}: {}",
+                    text("who"),
+                    reply.text()
+                );
+            }
+            if let Some(name) = step["remember"].as_str() {
+                let id = reply.json()["id"].as_str().unwrap().to_owned();
+                ids.push((format!("{{{name}}}"), id));
+            }
+        }
     }
 }

@@ -46,6 +46,7 @@ mod needs;
 mod processes;
 mod reading;
 mod sqlite_files;
+mod upgrade;
 mod writing;
 
 fn sqlite() -> Arc<dyn Store> {

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use bellwether_fleet::resource::{Id, Resource};
+use bellwether_fleet::search::Filter;
 use bellwether_fleet::store::postgres::Postgres;
 use bellwether_fleet::store::{
-    Changed, Changes, Event, EventKind, NameKey, Needs, Query, Revision, Store, StoreError,
+    Changed, Changes, Column, Direction, Event, EventKind, NameKey, Needs, Order, Page, Query, Revision,
+    Store, StoreError,
 };
 use bellwether_testkit::postgres::Postgres as Server;
 
 use crate::fixture::{
-    cluster, created, everything, get, lineages, node_pool, removed, try_write, updated, write,
+    at, cluster, created, everything, get, lineages, node_pool, removed, try_write, updated, write,
 };
 
 async fn processes<const COUNT: usize>() -> [Postgres; COUNT] {
@@ -180,6 +182,47 @@ async fn name_check_reads_one_row_per_name_on_tables_without_statistics() {
     assert!(rows <= 100, "{rows} rows were read to check {} names", size * (batches + 1));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn list_reads_only_the_rows_of_its_page() {
+    let server = Server::start();
+    let store = Postgres::connect(server.url()).await.expect("PostgreSQL opens");
+    let observer = observer(server.url()).await;
+    for batch in 0..20 {
+        let clusters = (0..100).map(|number| {
+            let mut cluster = cluster(&format!("c-{batch}-{number}"));
+            cluster.created_time = at(batch * 100 + number);
+            // As wide as real ones, so that reading all rows is not the cheapest plan.
+            cluster.spec.insert("text".into(), "x".repeat(1500).into());
+            cluster
+        });
+        write(&store, clusters.map(|cluster| created(&cluster))).await;
+    }
+    drop(store);
+    // What autovacuum does by itself some time after so many writes.
+    observer.batch_execute("VACUUM ANALYZE").await.expect("statistics");
+    let before = rows_read(&observer).await;
+    let store = Postgres::connect(server.url()).await.expect("PostgreSQL opens");
+    let newest = vec![Order { column: Column::CreatedTime, direction: Direction::Descending }];
+    let searches = ["", "labels.team = 'red'", "status.conditions.Ready = 'False'", "spec.region = 'eu'"];
+    for search in searches {
+        for number in [1, 50, 100] {
+            let query = Query {
+                kind: Some("Cluster".into()),
+                search: (!search.is_empty()).then(|| Filter::parse(search).expect("a search")),
+                order: newest.clone(),
+                page: Page { number, size: 20 },
+                ..Query::default()
+            };
+            let listing = store.list(&query).await.expect("a list");
+            assert_eq!((listing.total, listing.items.len()), (2000, 20), "{search:?}");
+        }
+    }
+    drop(store);
+    let rows = rows_read(&observer).await - before;
+    let wanted = 20 * 3 * i64::try_from(searches.len()).expect("a count");
+    assert!((wanted..wanted * 2).contains(&rows), "{rows} rows were read for {wanted} rows of pages");
+}
+
 fn name_key(resource: &Resource) -> NameKey {
     let (kind, name) = (resource.kind.clone(), resource.name.clone());
     NameKey { kind, owner: None, tenancy: resource.tenancy.clone(), name }
@@ -192,13 +235,15 @@ async fn observer(url: &str) -> tokio_postgres::Client {
     client
 }
 
-/// The rows of `resources` that were read, by whatever plan. The server counts them when a connection ends.
+/// The rows of `resources` that were read, by whatever plan. The server has counted all of them when no connection is left.
 async fn rows_read(observer: &tokio_postgres::Client) -> i64 {
-    let sql = "SELECT n_tup_ins, seq_tup_read + idx_tup_fetch \
-        FROM pg_stat_user_tables WHERE relname = 'resources'";
-    bellwether_testkit::eventually("the server has counted all rows", async || {
-        let row = observer.query_one(sql, &[]).await.expect("statistics");
-        (row.get::<_, i64>(0) == 2000).then(|| row.get::<_, i64>(1))
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+        AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    bellwether_testkit::eventually("all connections of the store are closed", async || {
+        let row = observer.query_one(others, &[]).await.expect("connections");
+        (row.get::<_, i64>(0) == 0).then_some(())
     })
-    .await
+    .await;
+    let sql = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'resources'";
+    observer.query_one(sql, &[]).await.expect("statistics").get(0)
 }

@@ -134,3 +134,22 @@ fn data_of_a_pulse_is_that_of_the_resource() {
     assert!(index.records[&resource.id].json.len() < 400, "{}", index.records[&resource.id].json);
     let _: Map<String, Value> = serde_json::from_str(&index.records[&resource.id].json).unwrap();
 }
+
+#[test]
+fn pulse_that_completes_while_the_feed_begins_anew_counts() {
+    let [config, _] = configs();
+    let mut index = Index::new(Vec::new(), &config.decision);
+    let created = resource(1, Some(("Ready", "False", CHANGED)));
+    let is_due =
+        |index: &Index, second| index.is_due(created.id, &config.decision, at(CHANGED + second)).unwrap();
+    index.on_apply(&created);
+    index.restart(at(CHANGED + 1));
+    index.record_pulse(created.id, Pulse { time: at(CHANGED), generation: 1 });
+    index.on_apply(&created);
+    assert!(!is_due(&index, 5) && is_due(&index, 11));
+
+    index.restart(at(CHANGED + 1));
+    index.forget_earlier_pulses(at(CHANGED + 60 * MINUTE));
+    index.on_apply(&created);
+    assert!(is_due(&index, 5));
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod fleet;
+mod http_feed;
 
 use std::num::NonZeroU32;
 use std::time::Duration;
