@@ -125,6 +125,33 @@ fn manifests_reach_the_target_cluster_and_their_status_comes_back() {
 }
 
 #[test]
+fn report_of_the_last_generation_does_not_count_for_the_next() {
+    on_paused_time(async {
+        let clusters = clusters().await;
+        let fixture = Fixture::new(config_of(TASK), &clusters.hub);
+        let mut agent = start_agent(&clusters);
+        fixture.pulse_at(1).await;
+        wait_for_feedback(&clusters.hub).await;
+        fixture.pulse_at(1).await;
+        assert_eq!(fixture.api.condition("Available").0, "True");
+        agent.shutdown().await;
+
+        for operation in ["update", "skip"] {
+            assert_eq!(operations(&fixture.pulse_at(2).await), [operation]);
+            assert_eq!(fixture.api.condition("Available").0, "Unknown", "after {operation}");
+            assert_eq!(fixture.api.condition("Applied").0, "Unknown", "after {operation}");
+        }
+        let _agent = start_agent(&clusters);
+        eventually("the report of generation 2", || async {
+            fixture.pulse_at(2).await;
+            (fixture.api.condition("Available").0 == "True").then_some(())
+        })
+        .await;
+        assert_eq!(fixture.api.condition("Applied").0, "True");
+    });
+}
+
+#[test]
 fn work_is_deleted_with_what_it_applied() {
     on_paused_time(async {
         let clusters = clusters().await;
