@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::execute::{Event, Executor};
+use crate::held_delivery::HeldDelivery;
 use crate::metrics::AdapterMetrics;
 use crate::trace::{Report, Trace};
 
@@ -60,7 +61,7 @@ pub struct Adapter {
 struct Job {
     event: Event,
     /// The delivery that is settled after it; none if the event is repeated, because a Kubernetes Job was still running.
-    delivery: Option<Delivery>,
+    delivery: Option<HeldDelivery>,
     resource: String,
     generation: Option<u64>,
     /// How often the event was repeated.
@@ -197,7 +198,7 @@ impl Adapter {
             },
             resource: resource.to_owned(),
             generation: data.get("generation").and_then(Value::as_u64),
-            delivery: Some(delivery),
+            delivery: Some(HeldDelivery::new(delivery)),
             checks: 0,
         };
         for superseded in queue.enqueue(&job) {
@@ -286,7 +287,7 @@ impl Queue {
 /// Runs an event and settles its delivery. Returns the event if it is to be repeated.
 async fn process(executor: &Executor, job: Job, metrics: &AdapterMetrics) -> Option<(Job, Duration)> {
     let Job { event, delivery, .. } = &job;
-    let attempt = delivery.as_ref().map_or(1, |delivery| delivery.attempt);
+    let attempt = delivery.as_ref().map_or(1, HeldDelivery::attempt);
     let start = Instant::now();
     let trace = match tokio::time::timeout(EVENT_TIMEOUT, executor.execute(event)).await {
         Ok(trace) => trace,
