@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::execute::{Event, Executor};
+use crate::execute::{Event, Executor, PHASES_TIMEOUT};
 use crate::held_delivery::HeldDelivery;
 use crate::metrics::AdapterMetrics;
 use crate::trace::{Report, Trace};
@@ -22,8 +22,8 @@ use crate::trace::{Report, Trace};
 pub const DEFAULT_PARALLELISM: usize = 8;
 /// The most events that wait for another one of their resource. Beyond it, no more are received.
 const MAX_WAITING: usize = 1000;
-/// How long one event may take.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long one event may take with its report.
+const EVENT_TIMEOUT: Duration = PHASES_TIMEOUT.saturating_add(Duration::from_secs(60));
 /// The delay before an event is repeated because a Kubernetes Job was still running, and how often. After that, the next pulse
 /// finds the result.
 const CHECK_BACKOFF: BackoffPolicy =
@@ -315,7 +315,7 @@ fn timed_out(event: &Event) -> Trace {
     let mut trace = Trace { status: crate::trace::Status::Failed, ..Trace::default() };
     trace.event = crate::trace::TracedEvent { id: event.id.clone(), event_type: event.event_type.clone() };
     let message = format!("the event took longer than {EVENT_TIMEOUT:?}");
-    trace.errors = BTreeMap::from([(crate::trace::Phase::Resources, message)]);
+    trace.errors = BTreeMap::from([(crate::trace::Phase::PostActions, message)]);
     trace
 }
 

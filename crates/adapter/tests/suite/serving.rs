@@ -277,6 +277,21 @@ fn events_that_take_or_wait_longer_than_the_visibility_timeout_are_delivered_onc
 }
 
 #[test]
+fn event_that_takes_too_long_is_reported_as_unavailable() {
+    on_paused_time(async {
+        let (_cluster, fixture) = fixture().await;
+        *fixture.api.delay.lock() = Duration::from_secs(3600);
+        let running = start(&fixture, Queue::default());
+        let id = running.queue.publish_data(json!({"id": "c1", "generation": 1}));
+        tokio::time::sleep(Duration::from_secs(290)).await;
+        assert!(fixture.api.reports.lock().is_empty());
+        until(&running, &[format!("ack {id}")]).await;
+        assert_eq!(fixture.api.condition("Available"), ("False".into(), "EventTimeout".into()));
+        assert_eq!(fixture.api.last_report()["observed_generation"], 1);
+    });
+}
+
+#[test]
 fn event_without_an_id_ends_in_the_dead_letters() {
     on_paused_time(async {
         let (_cluster, fixture) = fixture().await;
