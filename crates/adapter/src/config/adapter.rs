@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::fields::{Fields, Reader};
 use super::node::Node;
+use super::redact::redact;
 
 const DEFAULT_API_VERSION: &str = "v1";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -17,7 +18,6 @@ const DEFAULT_BASE_DELAY: Duration = Duration::from_secs(1);
 const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(30);
 /// The most attempts of one API call.
 pub(super) const MAX_ATTEMPTS: u64 = 10;
-const REDACTED: &str = "**REDACTED**";
 
 /// The deployment configuration of an adapter.
 #[derive(Clone, Debug)]
@@ -307,50 +307,4 @@ fn read_maestro(mut fields: Fields<'_>, reader: &mut Reader<'_>) {
         fields.take(name);
     }
     fields.finish(reader);
-}
-
-/// Replaces values that may be secret: headers, and what has a name of credentials.
-pub(super) fn redact(value: Json) -> Json {
-    match value {
-        Json::Object(entries) => {
-            let entries = entries.into_iter().map(|(key, value)| {
-                let value = match key.as_str() {
-                    "default_headers" => redact_all(value),
-                    key if is_secret(key) && !value.is_null() && !value.is_object() => json!(REDACTED),
-                    _ => redact(value),
-                };
-                (key, value)
-            });
-            Json::Object(entries.collect())
-        }
-        Json::Array(items) => Json::Array(items.into_iter().map(redact).collect()),
-        Json::String(text) => Json::String(without_user_info(text)),
-        other => other,
-    }
-}
-
-fn redact_all(value: Json) -> Json {
-    match value {
-        Json::Object(entries) => {
-            Json::Object(entries.into_iter().map(|(key, _)| (key, json!(REDACTED))).collect())
-        }
-        _ => json!(REDACTED),
-    }
-}
-
-fn is_secret(key: &str) -> bool {
-    let key = key.to_lowercase();
-    ["password", "secret", "token", "api_key", "apikey", "ca_file", "cert_file", "key_file"]
-        .iter()
-        .any(|word| key.contains(word) && !key.ends_with("_ttl"))
-}
-
-/// A URL without the user and password in front of its host.
-fn without_user_info(text: String) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text };
-    let host_end = rest.find('/').unwrap_or(rest.len());
-    match rest.get(..host_end).and_then(|authority| authority.rfind('@')) {
-        Some(at) => format!("{scheme}://{REDACTED}{}", rest.get(at..).unwrap_or_default()),
-        None => text,
-    }
 }
