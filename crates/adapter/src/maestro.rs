@@ -166,10 +166,14 @@ fn complete_configs(work: &mut Value, defaults: Vec<Value>) {
         }
     }
     for default in defaults {
-        let field =
-            |config: &Value, name: &str| config.pointer(&format!("/resourceIdentifier/{name}")).cloned();
+        // The core group and the namespace of a cluster-scoped object may be left out.
+        let field = |config: &Value, name: &str| {
+            let found = config.pointer(&format!("/resourceIdentifier/{name}")).and_then(Value::as_str);
+            found.unwrap_or_default().to_owned()
+        };
         let names_same = |config: &Value| {
-            ["group", "resource", "name"].iter().all(|name| field(config, name) == field(&default, name))
+            let fields = ["group", "resource", "namespace", "name"];
+            fields.iter().all(|name| field(config, name) == field(&default, name))
         };
         if !configs.iter().any(names_same) {
             configs.push(default);
@@ -333,6 +337,18 @@ mod tests {
         let configs = wrapped["spec"]["manifestConfigs"].as_array().unwrap();
         assert_eq!(configs.len(), 1);
         assert_eq!(configs[0]["feedbackRules"][0]["jsonPaths"][0]["path"], ".phase");
+    }
+
+    #[test]
+    fn feedback_rules_of_one_namespace_do_not_replace_those_of_another() {
+        let claim = |namespace: &str| json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": namespace}});
+        let mut given = work(json!([claim("a"), claim("b")]));
+        given["spec"]["manifestConfigs"] = json!([{"resourceIdentifier": {"resource": "persistentvolumeclaims", "namespace": "a", "name": "c"}}]);
+        let wrapped = wrap(given, "spoke-1").unwrap();
+        let configs = wrapped["spec"]["manifestConfigs"].as_array().unwrap();
+        let namespaces: Vec<&Value> =
+            configs.iter().map(|config| &config["resourceIdentifier"]["namespace"]).collect();
+        assert_eq!(namespaces, ["a", "b"]);
     }
 
     #[test]

@@ -230,6 +230,23 @@ fn adapter_config_has_defaults_and_overrides() {
 }
 
 #[test]
+fn settings_without_effect_are_accepted() {
+    let adapter = "
+adapter: {name: a}
+log: {level: debug, format: json, output: stdout}
+debug_config: true
+clients:
+  hyperfleet_api: {base_url: 'http://h', auth: {token_path: /t, token_cache_ttl: 5m}}
+  kubernetes: {api_version: v1, qps: 100, burst: 200}
+  maestro:
+    {grpc_server_address: g, http_server_address: h, source_id: s, client_id: c, auth: {type: none}, timeout: 1s,
+     server_healthiness_timeout: 1s, retry_attempts: 3, keepalive: {time: 1s}, insecure: true}
+";
+    let files = Files::new(&[("adapter.yaml", adapter), ("task.yaml", "")]);
+    files.load().unwrap_or_else(|errors| panic!("{errors}"));
+}
+
+#[test]
 fn version_must_match_major_and_minor() {
     use super::adapter::check_version;
     for (wanted, valid) in [
