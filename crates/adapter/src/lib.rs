@@ -31,6 +31,8 @@ mod held_delivery;
 pub mod kubernetes;
 pub mod maestro;
 mod metrics;
+#[cfg(test)]
+mod reference_tests;
 pub mod registration;
 pub mod serve;
 pub mod template;
