@@ -292,6 +292,44 @@ fn event_that_takes_too_long_is_reported_as_unavailable() {
 }
 
 #[test]
+fn missing_field_of_a_template_is_reported_once_and_not_retried() {
+    const TASK: &str = r#"
+params:
+  - {name: clusterId, source: event.id}
+  - name: cluster
+    source: {api_call: {method: GET, url: "clusters/{{ .clusterId }}"}}
+resources:
+  - name: config
+    manifest:
+      apiVersion: v1
+      kind: ConfigMap
+      metadata: {name: zone, namespace: default}
+      data: {zone: "{{ .cluster.spec.zone }}"}
+    discovery: {namespace: default, by_name: zone}
+post:
+  payloads:
+    - name: status
+      build:
+        observed_generation: {expression: "cluster.generation"}
+        conditions: [{type: Available, status: "True", reason: Fine, message: fine}]
+  post_actions:
+    - {name: report, api_call: {method: PUT, url: "clusters/{{ .clusterId }}/statuses", body: "{{ .status }}"}}
+"#;
+    on_paused_time(async {
+        let cluster = embedded::in_process().await;
+        let fixture = Fixture::new(config_of(TASK), &cluster);
+        let running = start(&fixture, Queue::default());
+        let id = running.queue.publish_data(json!({"id": "c1", "generation": 1}));
+        until(&running, &[format!("ack {id}")]).await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!((*running.queue.0.deliveries.lock(), fixture.api.reports.lock().len()), (1, 1));
+        assert_eq!(fixture.api.condition("Available"), ("False".into(), "ResourceApplyFailed".into()));
+        let message = fixture.api.last_report()["conditions"][0]["message"].to_string();
+        assert!(message.contains("zone"), "{message}");
+    });
+}
+
+#[test]
 fn event_without_an_id_ends_in_the_dead_letters() {
     on_paused_time(async {
         let (_cluster, fixture) = fixture().await;
