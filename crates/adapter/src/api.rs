@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bellwether_fleet::client::Client;
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request};
+use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::Full;
 use parking_lot::Mutex;
 
@@ -143,7 +143,8 @@ impl HttpApi {
     }
 
     fn build(&self, request: &ApiRequest) -> Result<(Client, Request<Full<Bytes>>), String> {
-        let (server, path) = split_url(&request.url, &self.config.base_url)?;
+        let Destination { server, path, is_fleet_api } =
+            Destination::of(&request.url, &self.config.base_url)?;
         let method = Method::from_bytes(request.method.as_bytes()).map_err(|error| error.to_string())?;
         let body = request.body.clone().unwrap_or_default();
         let mut built = Request::builder().method(method).uri(path).body(Full::new(Bytes::from(body)));
@@ -161,7 +162,7 @@ impl HttpApi {
             set("content-type", "application/json")?;
         }
         // Credentials and headers of the configuration are for the fleet API alone.
-        if server == self.config.base_url {
+        if is_fleet_api {
             for (name, value) in &self.config.default_headers {
                 set(name, value)?;
             }
@@ -195,15 +196,48 @@ impl HttpApi {
     }
 }
 
-/// The server of a URL, and what follows it.
-fn split_url(url: &str, base: &str) -> Result<(String, String), String> {
-    let Some((scheme, rest)) = url.split_once("://") else { return Ok((base.to_owned(), url.to_owned())) };
-    if !matches!(scheme, "http" | "https") {
-        return Err(format!("the scheme {scheme:?} is not http or https"));
+/// Where a call is sent.
+#[derive(Debug, PartialEq, Eq)]
+struct Destination {
+    server: String,
+    path: String,
+    /// Whether it is the fleet API, so that the call may have its credentials.
+    is_fleet_api: bool,
+}
+
+impl Destination {
+    fn of(url: &str, base: &str) -> Result<Self, String> {
+        if !url.contains("://") {
+            return Ok(Self { server: base.to_owned(), path: url.to_owned(), is_fleet_api: true });
+        }
+        let parse = |url: &str| url.parse::<Uri>().map_err(|error| format!("{url:?}: {error}"));
+        let uri = parse(url)?;
+        let (scheme, host, port) = origin(&uri)?;
+        Ok(Self {
+            server: format!("{scheme}://{host}:{port}"),
+            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            is_fleet_api: is_below(&uri, &parse(base)?)?,
+        })
     }
-    let end = rest.find('/').unwrap_or(rest.len());
-    let (host, path) = rest.split_at(end);
-    Ok((format!("{scheme}://{host}"), if path.is_empty() { "/".to_owned() } else { path.to_owned() }))
+}
+
+/// The scheme, host and port of a URL.
+fn origin(uri: &Uri) -> Result<(String, String, u16), String> {
+    let scheme = uri.scheme_str().unwrap_or_default().to_lowercase();
+    let default_port = match scheme.as_str() {
+        "http" => 80,
+        "https" => 443,
+        _ => return Err(format!("the scheme {scheme:?} is not http or https")),
+    };
+    let host = uri.host().unwrap_or_default().to_lowercase();
+    Ok((scheme, host, uri.port_u16().unwrap_or(default_port)))
+}
+
+/// Whether a URL has the origin of the base, and a path at or below that of the base.
+fn is_below(uri: &Uri, base: &Uri) -> Result<bool, String> {
+    let rest = uri.path().strip_prefix(base.path().trim_end_matches('/'));
+    let is_path_below = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    Ok(is_path_below && origin(uri)? == origin(base)?)
 }
 
 fn is_retried(status: u16) -> bool {
@@ -259,5 +293,33 @@ mod tests {
         assert!(response(404, r#"{"code":"HYPERFLEET-NTF-001"}"#).is_resource_missing());
         assert!(!response(404, r#"{"code":"HYPERFLEET-NTF-000"}"#).is_resource_missing());
         assert!(!response(500, "").is_resource_missing());
+    }
+
+    #[test]
+    fn credentials_are_for_the_fleet_api_alone() {
+        for (base, url, is_fleet_api) in [
+            ("http://api:8000", "/api/x", true),
+            ("http://api:8000/", "http://api:8000/api/x", true),
+            ("http://api:8000", "http://API:8000", true),
+            ("http://api:8000", "http://api:8000?x=1", true),
+            ("http://api", "http://api:80/x", true),
+            ("https://api:443/", "https://api/x", true),
+            ("http://user:pw@api", "http://api/x", true),
+            ("http://api/base/", "http://api/base/x", true),
+            ("http://api/base", "http://api/base", true),
+            ("http://api/base", "http://api/based/x", false),
+            ("http://api/base", "http://api/x", false),
+            ("http://api:8000", "http://api:8001/x", false),
+            ("http://api:8000", "http://api:80000/x", false),
+            ("http://api", "https://api/x", false),
+            ("http://api", "http://api.example.com/x", false),
+            ("http://api", "http://api@example.com/x", false),
+        ] {
+            let found = Destination::of(url, base);
+            assert_eq!(found.is_ok_and(|found| found.is_fleet_api), is_fleet_api, "{url} and {base}");
+        }
+        let found = Destination::of("https://user:pw@Other/x?a=b#c", "http://api").unwrap();
+        assert_eq!((found.server.as_str(), found.path.as_str()), ("https://other:443", "/x?a=b"));
+        assert!(Destination::of("ftp://x/y", "http://api").is_err());
     }
 }

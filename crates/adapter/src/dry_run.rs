@@ -67,6 +67,7 @@ pub async fn dry_run(
         Some(path) => read_json(path)?,
         None => BTreeMap::new(),
     };
+    let objects = objects.into_iter().map(|(name, object)| RecordedObject { name, object }).collect();
     let transport =
         Arc::new(RecordedTransport { state: Mutex::new(State { objects, operations: Vec::new() }) });
     let clients = Clients { api: api.clone(), kubernetes: transport.clone(), hub: transport.clone(), clock };
@@ -341,17 +342,45 @@ impl Api for RecordedApi {
     }
 }
 
-/// Objects in memory, by name.
+/// Objects in memory.
 struct RecordedTransport {
     state: Mutex<State>,
 }
 
 struct State {
-    objects: BTreeMap<String, Value>,
+    objects: Vec<RecordedObject>,
     operations: Vec<TracedOperation>,
 }
 
+/// An object by its name, which the file of a dry run may choose freely.
+struct RecordedObject {
+    name: String,
+    object: Value,
+}
+
+impl RecordedObject {
+    fn has_kind(&self, kind: &KindName) -> bool {
+        self.object.get("kind").and_then(Value::as_str) == Some(&kind.kind)
+    }
+
+    /// Objects of files and discoveries may leave out the namespace.
+    fn is_in(&self, namespace: Option<&str>) -> bool {
+        let found = self.object.pointer("/metadata/namespace").and_then(Value::as_str);
+        namespace.is_none_or(|namespace| found.is_none_or(|found| found == namespace))
+    }
+
+    fn has_key(&self, key: &ObjectKey) -> bool {
+        self.name == key.name && self.has_kind(&key.kind) && self.is_in(key.namespace.as_deref())
+    }
+}
+
 impl State {
+    /// Puts an object in the place of the one with its key.
+    fn put(&mut self, key: &ObjectKey, object: Value) {
+        self.objects.retain(|recorded| !recorded.has_key(key));
+        self.objects.push(RecordedObject { name: key.name.clone(), object });
+    }
+
     fn record(&mut self, operation: &str, key: &ObjectKey, result: Option<&str>, manifest: Option<&Value>) {
         self.operations.push(TracedOperation {
             operation: operation.to_owned(),
@@ -369,10 +398,6 @@ fn key_of(object: &Value) -> Result<ObjectKey, TransportError> {
         object: "the object".to_owned(),
         cause: "apiVersion, kind or metadata.name is missing".to_owned(),
     })
-}
-
-fn has_kind(object: &Value, kind: &KindName) -> bool {
-    object.get("kind").and_then(Value::as_str) == Some(&kind.kind)
 }
 
 /// The object with the fields of a manifest on top, such as an API server keeps status and other fields.
@@ -394,7 +419,8 @@ fn merged(live: &Value, manifest: &Value) -> Value {
 impl Transport for RecordedTransport {
     async fn get(&self, key: &ObjectKey) -> Result<Option<Value>, TransportError> {
         let mut state = self.state.lock();
-        let found = state.objects.get(&key.name).filter(|object| has_kind(object, &key.kind)).cloned();
+        let found = state.objects.iter().find(|recorded| recorded.has_key(key));
+        let found = found.map(|recorded| recorded.object.clone());
         state.record("discover", key, Some(if found.is_some() { "found" } else { "not found" }), None);
         Ok(found)
     }
@@ -406,12 +432,15 @@ impl Transport for RecordedTransport {
         labels: &[(String, String)],
     ) -> Result<Vec<Value>, TransportError> {
         let mut state = self.state.lock();
-        let matches = |object: &&Value| {
-            let found = object.pointer("/metadata/labels");
+        let matches = |recorded: &&RecordedObject| {
+            let found = recorded.object.pointer("/metadata/labels");
             let label = |name: &str| found.and_then(|labels| labels.get(name)).and_then(Value::as_str);
-            has_kind(object, kind) && labels.iter().all(|(name, value)| label(name) == Some(value.as_str()))
+            recorded.has_kind(kind)
+                && recorded.is_in(namespace)
+                && labels.iter().all(|(name, value)| label(name) == Some(value.as_str()))
         };
-        let found: Vec<Value> = state.objects.values().filter(matches).cloned().collect();
+        let found: Vec<Value> =
+            state.objects.iter().filter(matches).map(|recorded| recorded.object.clone()).collect();
         let selector: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let key = ObjectKey {
             kind: kind.clone(),
@@ -426,7 +455,7 @@ impl Transport for RecordedTransport {
         let key = key_of(manifest)?;
         let mut state = self.state.lock();
         state.record("apply", &key, Some("create"), Some(manifest));
-        state.objects.insert(key.name, manifest.clone());
+        state.put(&key, manifest.clone());
         Ok(manifest.clone())
     }
 
@@ -438,7 +467,7 @@ impl Transport for RecordedTransport {
         if let Some(metadata) = updated.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
         }
-        state.objects.insert(key.name, updated.clone());
+        state.put(&key, updated.clone());
         Ok(updated)
     }
 
@@ -446,7 +475,40 @@ impl Transport for RecordedTransport {
         let key = key_of(live)?;
         let mut state = self.state.lock();
         state.record("delete", &key, Some("deleted"), None);
-        state.objects.remove(&key.name);
+        state.objects.retain(|recorded| !recorded.has_key(&key));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn objects_of_one_name_differ_by_kind_and_namespace() {
+        let object = |kind: &str, namespace: Option<&str>| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "c-1", "namespace": namespace}});
+        let recorded = RecordedObject { name: "c-1".to_owned(), object: object("Secret", None) };
+        let state = State { objects: vec![recorded], operations: Vec::new() };
+        let transport = RecordedTransport { state: Mutex::new(state) };
+        let created =
+            [object("Namespace", None), object("ConfigMap", Some("a")), object("ConfigMap", Some("b"))];
+        for object in &created {
+            transport.create(object).await.unwrap();
+        }
+        for object in &created {
+            let found = transport.get(&ObjectKey::of(object).unwrap()).await.unwrap();
+            assert_eq!(found.as_ref(), Some(object));
+        }
+        let kind = KindName::of(&created[1]).unwrap();
+        assert_eq!(transport.list(&kind, Some("b"), &[]).await.unwrap(), [created[2].clone()]);
+
+        let secret = object("Secret", Some("a"));
+        let live = transport.get(&ObjectKey::of(&secret).unwrap()).await.unwrap();
+        let live = live.expect("the object of the file, which has no namespace");
+        transport.update(&secret, &live).await.unwrap();
+        transport.delete(&created[1], Propagation::Background).await.unwrap();
+        let names: Vec<Value> =
+            transport.state.lock().objects.iter().map(|recorded| recorded.object.clone()).collect();
+        assert_eq!(names, [created[0].clone(), created[2].clone(), secret]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bellwether_cel::{CompileError, Environment, EvaluationError, VariableType};
+use bellwether_cel::{Call, CompileError, Environment, EvaluationError, VariableType};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -59,44 +59,70 @@ impl Expression {
     }
 }
 
+/// A function that expressions can call.
+type Function = fn(&Call<'_>) -> Result<Value, String>;
+
+/// The functions of the framework, with the number of their arguments.
+const FUNCTIONS: [(&str, usize, Function); 6] = [
+    ("now", 0, |call| Ok(call.variable(NOW).cloned().unwrap_or_default())),
+    ("conditionStatus", 2, condition_status),
+    ("conditionAge", 2, condition_age),
+    ("stableFor", 3, stable_for),
+    ("statusFeedbackValue", 2, status_feedback_value),
+    ("triState", 2, tri_state),
+];
+/// The functions that the environment adds for JSON.
+const JSON_FUNCTIONS: [&str; 2] = ["toJson", "dig"];
+
+/// The names of the functions beside those of CEL in Kubernetes.
+pub fn function_names() -> Vec<&'static str> {
+    FUNCTIONS.iter().map(|(name, _, _)| *name).chain(JSON_FUNCTIONS).collect()
+}
+
 fn environment() -> Environment {
-    let argument = |call: &bellwether_cel::Call<'_>, index: usize| {
-        call.arguments().get(index).cloned().unwrap_or_default()
-    };
-    Environment::new()
-        .with_json_functions()
-        .with_function("now", 0, |call| Ok(call.variable(NOW).cloned().unwrap_or_default()))
-        .with_function("conditionStatus", 2, move |call| {
-            let condition = condition(&argument(call, 0), &argument(call, 1), "conditionStatus")?;
-            Ok(json!(condition.as_ref().and_then(status).unwrap_or("Unknown")))
+    FUNCTIONS
+        .iter()
+        .fold(Environment::new().with_json_functions(), |environment, (name, arguments, function)| {
+            environment.with_function(*name, *arguments, *function)
         })
-        .with_function("conditionAge", 2, move |call| {
-            let condition = condition(&argument(call, 0), &argument(call, 1), "conditionAge")?;
-            Ok(json!(condition.as_ref().and_then(|condition| age(condition, call)).unwrap_or(-1)))
-        })
-        .with_function("stableFor", 3, move |call| {
-            let condition = condition(&argument(call, 0), &argument(call, 1), "stableFor")?;
-            let seconds =
-                argument(call, 2).as_f64().ok_or("stableFor() takes seconds as its third argument")?;
-            let is_stable = condition.is_some_and(|condition| {
-                status(&condition) == Some("True")
-                    && age(&condition, call).is_some_and(|age| age as f64 >= seconds)
-            });
-            Ok(json!(is_stable))
-        })
-        .with_function("statusFeedbackValue", 2, move |call| {
-            let name = argument(call, 1);
-            let name = name.as_str().ok_or("statusFeedbackValue() takes a name as its second argument")?;
-            Ok(json!(feedback_value(&argument(call, 0), name)))
-        })
-        .with_function("triState", 2, move |call| {
-            match (argument(call, 0).as_bool(), argument(call, 1).as_bool()) {
-                (Some(true), _) => Ok(json!("True")),
-                (_, Some(true)) => Ok(json!("False")),
-                (Some(_), Some(_)) => Ok(json!("Unknown")),
-                _ => Err("triState() takes two bools".to_owned()),
-            }
-        })
+}
+
+fn argument(call: &Call<'_>, index: usize) -> Value {
+    call.arguments().get(index).cloned().unwrap_or_default()
+}
+
+fn condition_status(call: &Call<'_>) -> Result<Value, String> {
+    let condition = condition(&argument(call, 0), &argument(call, 1), "conditionStatus")?;
+    Ok(json!(condition.as_ref().and_then(status).unwrap_or("Unknown")))
+}
+
+fn condition_age(call: &Call<'_>) -> Result<Value, String> {
+    let condition = condition(&argument(call, 0), &argument(call, 1), "conditionAge")?;
+    Ok(json!(condition.as_ref().and_then(|condition| age(condition, call)).unwrap_or(-1)))
+}
+
+fn stable_for(call: &Call<'_>) -> Result<Value, String> {
+    let condition = condition(&argument(call, 0), &argument(call, 1), "stableFor")?;
+    let seconds = argument(call, 2).as_f64().ok_or("stableFor() takes seconds as its third argument")?;
+    let is_stable = condition.is_some_and(|condition| {
+        status(&condition) == Some("True") && age(&condition, call).is_some_and(|age| age as f64 >= seconds)
+    });
+    Ok(json!(is_stable))
+}
+
+fn status_feedback_value(call: &Call<'_>) -> Result<Value, String> {
+    let name = argument(call, 1);
+    let name = name.as_str().ok_or("statusFeedbackValue() takes a name as its second argument")?;
+    Ok(json!(feedback_value(&argument(call, 0), name)))
+}
+
+fn tri_state(call: &Call<'_>) -> Result<Value, String> {
+    match (argument(call, 0).as_bool(), argument(call, 1).as_bool()) {
+        (Some(true), _) => Ok(json!("True")),
+        (_, Some(true)) => Ok(json!("False")),
+        (Some(_), Some(_)) => Ok(json!("Unknown")),
+        _ => Err("triState() takes two bools".to_owned()),
+    }
 }
 
 /// The condition of a type; conditions that are no list have none.
@@ -113,7 +139,7 @@ fn status(condition: &Value) -> Option<&str> {
 }
 
 /// Seconds since the last transition, in the field name of the fleet API or of Kubernetes.
-fn age(condition: &Value, call: &bellwether_cel::Call<'_>) -> Option<i64> {
+fn age(condition: &Value, call: &Call<'_>) -> Option<i64> {
     let time = condition.get("last_transition_time").or_else(|| condition.get("lastTransitionTime"))?;
     let since: Timestamp = time.as_str()?.parse().ok()?;
     let now: Timestamp = call.variable(NOW)?.as_str()?.parse().ok()?;

@@ -15,6 +15,7 @@
 //! | [`kubernetes`] | the transport over a `kube::Client` |
 //! | [`dry_run`] | an event against recorded responses and objects |
 //! | [`serve`] | receives events from a broker and settles them |
+//! | `held_delivery` | extends deliveries while their events wait and run |
 //! | [`trace`] | what happened to an event |
 //!
 //! **The executor does not know whether a run is dry**: it only sees the traits [`api::Api`] and [`transport::Transport`].
@@ -26,9 +27,12 @@ pub mod decide;
 pub mod dry_run;
 pub mod execute;
 pub mod expression;
+mod held_delivery;
 pub mod kubernetes;
 pub mod maestro;
 mod metrics;
+#[cfg(test)]
+mod reference_tests;
 pub mod registration;
 pub mod serve;
 pub mod template;

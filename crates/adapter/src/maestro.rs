@@ -166,10 +166,14 @@ fn complete_configs(work: &mut Value, defaults: Vec<Value>) {
         }
     }
     for default in defaults {
-        let field =
-            |config: &Value, name: &str| config.pointer(&format!("/resourceIdentifier/{name}")).cloned();
+        // The core group and the namespace of a cluster-scoped object may be left out.
+        let field = |config: &Value, name: &str| {
+            let found = config.pointer(&format!("/resourceIdentifier/{name}")).and_then(Value::as_str);
+            found.unwrap_or_default().to_owned()
+        };
         let names_same = |config: &Value| {
-            ["group", "resource", "name"].iter().all(|name| field(config, name) == field(&default, name))
+            let fields = ["group", "resource", "namespace", "name"];
+            fields.iter().all(|name| field(config, name) == field(&default, name))
         };
         if !configs.iter().any(names_same) {
             configs.push(default);
@@ -177,6 +181,41 @@ fn complete_configs(work: &mut Value, defaults: Vec<Value>) {
     }
     if configs.is_empty() {
         spec.remove("manifestConfigs");
+    }
+}
+
+/// A ManifestWork without what its cluster reported for another generation of it: conditions, and reports on manifests. An
+/// adapter would else report that a new generation is available before the cluster has it. Where no generation is reported, the
+/// report counts.
+pub fn without_stale_reports(mut work: Value) -> Value {
+    let generation = work.pointer("/metadata/generation").and_then(Value::as_i64);
+    let (Some(generation), Some(status)) = (generation, work.get_mut("status")) else { return work };
+    let applied = conditions(status).find(|condition| condition.get("type") == Some(&json!("Applied")));
+    let applied = applied.and_then(observed_generation);
+    if let Some(reports) = status.pointer_mut("/resourceStatus/manifests").and_then(Value::as_array_mut) {
+        reports.retain(|report| {
+            // Agents that report no generation for each manifest report one for all of them.
+            let observed = conditions(report).filter_map(observed_generation).max().or(applied);
+            observed.is_none_or(|observed| observed == generation)
+        });
+        reports.iter_mut().for_each(|report| remove_stale_conditions(report, generation));
+    }
+    remove_stale_conditions(status, generation);
+    work
+}
+
+fn conditions(status: &Value) -> impl Iterator<Item = &Value> {
+    status.get("conditions").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn observed_generation(condition: &Value) -> Option<i64> {
+    condition.get("observedGeneration")?.as_i64()
+}
+
+fn remove_stale_conditions(status: &mut Value, generation: i64) {
+    if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
+        conditions
+            .retain(|condition| observed_generation(condition).is_none_or(|observed| observed == generation));
     }
 }
 
@@ -301,6 +340,18 @@ mod tests {
     }
 
     #[test]
+    fn feedback_rules_of_one_namespace_do_not_replace_those_of_another() {
+        let claim = |namespace: &str| json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": namespace}});
+        let mut given = work(json!([claim("a"), claim("b")]));
+        given["spec"]["manifestConfigs"] = json!([{"resourceIdentifier": {"resource": "persistentvolumeclaims", "namespace": "a", "name": "c"}}]);
+        let wrapped = wrap(given, "spoke-1").unwrap();
+        let configs = wrapped["spec"]["manifestConfigs"].as_array().unwrap();
+        let namespaces: Vec<&Value> =
+            configs.iter().map(|config| &config["resourceIdentifier"]["namespace"]).collect();
+        assert_eq!(namespaces, ["a", "b"]);
+    }
+
+    #[test]
     fn invalid_works_are_rejected() {
         for (manifest, cluster, message) in [
             (work(json!([])), "c", "at least one manifest"),
@@ -335,5 +386,111 @@ mod tests {
         let found = nested_by_labels(&work, &labels, Some("n")).unwrap();
         assert_eq!((found["kind"].as_str(), found.get("conditions")), (Some("ConfigMap"), None));
         assert!(nested_by_labels(&work, &labels, Some("other")).is_none());
+    }
+
+    #[test]
+    fn reports_of_another_generation_are_removed() {
+        let condition = |kind: &str, generation: Value| match generation {
+            Value::Null => json!({"type": kind, "status": "True"}),
+            generation => json!({"type": kind, "status": "True", "observedGeneration": generation}),
+        };
+        let all = json!(["Applied", "Available"]);
+        for (what, live, of_work, of_manifest, kept, is_reported) in [
+            (
+                "all of this generation",
+                json!(2),
+                [json!(2), json!(2)],
+                [json!(2), json!(2)],
+                all.clone(),
+                true,
+            ),
+            (
+                "all of the last generation",
+                json!(2),
+                [json!(1), json!(1)],
+                [json!(1), json!(1)],
+                json!([]),
+                false,
+            ),
+            (
+                "the work failed, its manifests are as they were",
+                json!(2),
+                [json!(2), json!(1)],
+                [json!(1), json!(1)],
+                json!(["Applied"]),
+                false,
+            ),
+            (
+                "of a ManifestWork that was created again",
+                json!(1),
+                [json!(2), json!(2)],
+                [json!(2), json!(2)],
+                json!([]),
+                false,
+            ),
+            (
+                "only the work has a generation, and it is current",
+                json!(2),
+                [json!(2), json!(2)],
+                [json!(null), json!(null)],
+                all.clone(),
+                true,
+            ),
+            (
+                "only the work has a generation, and it is stale",
+                json!(2),
+                [json!(1), json!(1)],
+                [json!(null), json!(null)],
+                json!([]),
+                false,
+            ),
+            (
+                "no generation is reported",
+                json!(2),
+                [json!(null), json!(null)],
+                [json!(null), json!(null)],
+                all.clone(),
+                true,
+            ),
+            (
+                "the work has no generation, as in a dry run",
+                json!(null),
+                [json!(1), json!(1)],
+                [json!(1), json!(1)],
+                all,
+                true,
+            ),
+        ] {
+            let conditions = |[applied, available]: [Value; 2]| {
+                json!([condition("Applied", applied), condition("Available", available)])
+            };
+            let mut given = work(json!([config_map(Some("3"))]));
+            given["metadata"]["generation"] = live;
+            given["status"] = json!({"conditions": conditions(of_work), "resourceStatus": {"manifests": [{
+                "resourceMeta": {"ordinal": 0, "kind": "ConfigMap", "name": "c"},
+                "conditions": conditions(of_manifest),
+                "statusFeedback": {"values": [{"name": "phase", "fieldValue": {"type": "String", "string": "Active"}}]},
+            }]}});
+            let current = without_stale_reports(given);
+            let types: Vec<&Value> =
+                super::conditions(&current["status"]).map(|condition| &condition["type"]).collect();
+            assert_eq!(json!(types), kept, "{what}");
+            let nested = nested_by_name(&current, "c", None).unwrap();
+            for field in ["conditions", "statusFeedback", "status"] {
+                assert_eq!(nested.get(field).is_some(), is_reported, "{what}: {field}");
+            }
+        }
+    }
+
+    #[test]
+    fn stale_condition_of_a_current_report_is_removed() {
+        let mut given = work(json!([config_map(Some("3"))]));
+        given["metadata"]["generation"] = json!(2);
+        given["status"] = json!({"resourceStatus": {"manifests": [{
+            "resourceMeta": {"ordinal": 0, "kind": "ConfigMap", "name": "c"},
+            "conditions": [{"type": "Applied", "observedGeneration": 2}, {"type": "Old", "observedGeneration": 1}],
+        }]}});
+        let nested = nested_by_name(&without_stale_reports(given), "c", None).unwrap();
+        assert_eq!(nested["conditions"], json!([{"type": "Applied", "observedGeneration": 2}]));
     }
 }

@@ -13,7 +13,8 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::execute::{Event, Executor};
+use crate::execute::{Event, Executor, PHASES_TIMEOUT};
+use crate::held_delivery::HeldDelivery;
 use crate::metrics::AdapterMetrics;
 use crate::trace::{Report, Trace};
 
@@ -21,8 +22,8 @@ use crate::trace::{Report, Trace};
 pub const DEFAULT_PARALLELISM: usize = 8;
 /// The most events that wait for another one of their resource. Beyond it, no more are received.
 const MAX_WAITING: usize = 1000;
-/// How long one event may take.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long one event may take with its report.
+const EVENT_TIMEOUT: Duration = PHASES_TIMEOUT.saturating_add(Duration::from_secs(60));
 /// The delay before an event is repeated because a Kubernetes Job was still running, and how often. After that, the next pulse
 /// finds the result.
 const CHECK_BACKOFF: BackoffPolicy =
@@ -60,7 +61,7 @@ pub struct Adapter {
 struct Job {
     event: Event,
     /// The delivery that is settled after it; none if the event is repeated, because a Kubernetes Job was still running.
-    delivery: Option<Delivery>,
+    delivery: Option<HeldDelivery>,
     resource: String,
     generation: Option<u64>,
     /// How often the event was repeated.
@@ -197,7 +198,7 @@ impl Adapter {
             },
             resource: resource.to_owned(),
             generation: data.get("generation").and_then(Value::as_u64),
-            delivery: Some(delivery),
+            delivery: Some(HeldDelivery::new(delivery)),
             checks: 0,
         };
         for superseded in queue.enqueue(&job) {
@@ -286,7 +287,7 @@ impl Queue {
 /// Runs an event and settles its delivery. Returns the event if it is to be repeated.
 async fn process(executor: &Executor, job: Job, metrics: &AdapterMetrics) -> Option<(Job, Duration)> {
     let Job { event, delivery, .. } = &job;
-    let attempt = delivery.as_ref().map_or(1, |delivery| delivery.attempt);
+    let attempt = delivery.as_ref().map_or(1, HeldDelivery::attempt);
     let start = Instant::now();
     let trace = match tokio::time::timeout(EVENT_TIMEOUT, executor.execute(event)).await {
         Ok(trace) => trace,
@@ -314,7 +315,7 @@ fn timed_out(event: &Event) -> Trace {
     let mut trace = Trace { status: crate::trace::Status::Failed, ..Trace::default() };
     trace.event = crate::trace::TracedEvent { id: event.id.clone(), event_type: event.event_type.clone() };
     let message = format!("the event took longer than {EVENT_TIMEOUT:?}");
-    trace.errors = BTreeMap::from([(crate::trace::Phase::Resources, message)]);
+    trace.errors = BTreeMap::from([(crate::trace::Phase::PostActions, message)]);
     trace
 }
 

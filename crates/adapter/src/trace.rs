@@ -104,16 +104,22 @@ pub struct Trace {
 impl Trace {
     /// Whether one of the objects is a Job that has neither succeeded nor failed.
     pub fn has_running_job(&self) -> bool {
-        let is_finished = |condition: &Value| {
-            let member = |name: &str| condition.get(name).and_then(Value::as_str);
-            matches!(member("type"), Some("Complete" | "Failed")) && member("status") == Some("True")
-        };
-        self.discovered_resources.values().any(|object| {
-            let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-            object.get("kind").and_then(Value::as_str) == Some("Job")
-                && !conditions.is_some_and(|conditions| conditions.iter().any(is_finished))
-        })
+        let is_job = |object: &&Value| object.get("kind").and_then(Value::as_str) == Some("Job");
+        self.discovered_resources.values().filter(is_job).any(|job| !is_finished_job(job))
     }
+}
+
+fn is_finished_job(job: &Value) -> bool {
+    let is_finished = |condition: &Value| {
+        let member = |name: &str| condition.get(name).and_then(Value::as_str);
+        matches!(member("type"), Some("Complete" | "Failed")) && member("status") == Some("True")
+    };
+    let conditions = job.pointer("/status/conditions").and_then(Value::as_array);
+    // Inside a ManifestWork, the status of the Job is its feedback.
+    let has_feedback = |name: &str| job.pointer(name).and_then(Value::as_str) == Some("True");
+    conditions.is_some_and(|conditions| conditions.iter().any(is_finished))
+        || has_feedback("/status/JobComplete")
+        || has_feedback("/status/JobFailed")
 }
 
 /// Whether the report of an event was delivered.
@@ -232,4 +238,32 @@ pub struct TracedOperation {
     /// The manifest of `apply`.
     #[serde(skip)]
     pub manifest: Option<Value>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn job_runs_until_a_condition_or_its_feedback_says_otherwise() {
+        let ended = |kind: &str, status: &str| json!({"conditions": [{"type": kind, "status": status}]});
+        for (kind, status, is_running) in [
+            ("Job", json!(null), true),
+            ("Job", ended("Complete", "True"), false),
+            ("Job", ended("Failed", "True"), false),
+            ("Job", ended("Complete", "False"), true),
+            ("Job", ended("Suspended", "True"), true),
+            ("Job", json!({"JobComplete": "True"}), false),
+            ("Job", json!({"JobFailed": "True"}), false),
+            ("Job", json!({"active": 1}), true),
+            ("ConfigMap", json!(null), false),
+        ] {
+            let object = json!({"kind": kind, "status": status});
+            let discovered_resources = Map::from_iter([("x".to_owned(), object)]);
+            let trace = Trace { discovered_resources, ..Trace::default() };
+            assert_eq!(trace.has_running_job(), is_running, "{kind} {status}");
+        }
+    }
 }

@@ -128,6 +128,17 @@ impl Delivery {
         self.settlement.ack().await
     }
 
+    /// Restarts the visibility timeout, so that an event whose handling takes long is not delivered again meanwhile. An event that
+    /// was delivered again already stays so.
+    pub async fn extend(&self) -> Result<(), BrokerError> {
+        self.settlement.extend().await
+    }
+
+    /// How long the event is hidden from the delivery or its last extension on.
+    pub fn visibility_timeout(&self) -> Duration {
+        self.settlement.visibility_timeout()
+    }
+
     /// Requests another delivery after a delay of at most [`MAX_NACK_DELAY`]. After [`MAX_ATTEMPTS`] deliveries, the event is moved to the dead letters instead.
     pub async fn nack(self, delay: Duration) -> Result<(), BrokerError> {
         self.settlement.nack(delay.min(MAX_NACK_DELAY)).await
@@ -148,4 +159,8 @@ pub trait Settlement: Send + Sync {
     async fn ack(self: Box<Self>) -> Result<(), BrokerError>;
     /// Requests another delivery after a delay.
     async fn nack(self: Box<Self>, delay: Duration) -> Result<(), BrokerError>;
+    /// Restarts the visibility timeout. Cancelling the future loses nothing.
+    async fn extend(&self) -> Result<(), BrokerError>;
+    /// The visibility timeout.
+    fn visibility_timeout(&self) -> Duration;
 }

@@ -216,4 +216,12 @@ impl Settlement for MeteredSettlement {
         self.metrics.count_error(&self.topic, ErrorType::Handler);
         self.settlement.nack(delay).await
     }
+
+    async fn extend(&self) -> Result<(), BrokerError> {
+        self.settlement.extend().await
+    }
+
+    fn visibility_timeout(&self) -> Duration {
+        self.settlement.visibility_timeout()
+    }
 }

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::fields::{Fields, Reader};
 use super::node::Node;
+use super::redact::redact;
 
 const DEFAULT_API_VERSION: &str = "v1";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -17,7 +18,6 @@ const DEFAULT_BASE_DELAY: Duration = Duration::from_secs(1);
 const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(30);
 /// The most attempts of one API call.
 pub(super) const MAX_ATTEMPTS: u64 = 10;
-const REDACTED: &str = "**REDACTED**";
 
 /// The deployment configuration of an adapter.
 #[derive(Clone, Debug)]
@@ -26,8 +26,6 @@ pub struct AdapterConfig {
     pub name: String,
     /// The version of the framework that the configuration is written for.
     pub version: Option<String>,
-    /// The level of the log, if it is configured.
-    pub log_level: Option<String>,
     /// How to call the fleet API.
     pub api: ApiConfig,
     /// The subscription that events are received from.
@@ -36,8 +34,6 @@ pub struct AdapterConfig {
     pub topic: Option<String>,
     /// The kubeconfig of the transport `kubernetes`; in-cluster credentials if there is none.
     pub kube_config_path: Option<PathBuf>,
-    /// Whether the configuration has a section for the transport `maestro`.
-    pub has_maestro: bool,
     /// The whole file as JSON, with redacted secrets: `config.*` in expressions, and the dump.
     pub redacted: Json,
 }
@@ -122,9 +118,11 @@ pub(super) fn read(node: &Node, overrides: &Overrides, reader: &mut Reader<'_>) 
     let (name, version) = adapter.map_or((None, None), |node| read_adapter(node, reader));
     let name = overrides.name.clone().or(name);
     if name.as_ref().is_none_or(String::is_empty) {
-        reader.error(fields.at, "`adapter.name` is missing; set it here or with --name");
+        reader.error(fields.at, "`adapter.name` is missing; add the name under which the adapter reports");
     }
-    let log_level = fields.take("log").and_then(|node| read_log(node, reader));
+    if let Some(node) = fields.take("log") {
+        read_log(node, reader);
+    }
     reader.boolean("`debug_config`", fields.take("debug_config"));
     let clients = fields.take("clients");
     let clients = clients.and_then(|node| read_clients(node, overrides, reader)).unwrap_or_else(|| Clients {
@@ -138,12 +136,10 @@ pub(super) fn read(node: &Node, overrides: &Overrides, reader: &mut Reader<'_>) 
     Some(AdapterConfig {
         name: name?,
         version,
-        log_level,
         api: clients.api?,
         subscription_id: overrides.subscription_id.clone().or(clients.subscription_id),
         topic: overrides.topic.clone().or(clients.topic),
         kube_config_path: overrides.kube_config_path.clone().or(clients.kube_config_path),
-        has_maestro: clients.has_maestro,
         redacted: redact(node.to_json()),
     })
 }
@@ -181,13 +177,13 @@ pub(super) fn check_version(wanted: &str, binary: &str) -> Result<(), String> {
     }
 }
 
-fn read_log(node: &Node, reader: &mut Reader<'_>) -> Option<String> {
-    let mut fields = reader.fields("`log`", node)?;
-    let level = fields.string("level", reader);
-    fields.string("format", reader);
-    fields.string("output", reader);
+/// The settings of the log are accepted and not used: it is set up before this file is read.
+fn read_log(node: &Node, reader: &mut Reader<'_>) {
+    let Some(mut fields) = reader.fields("`log`", node) else { return };
+    for name in ["level", "format", "output"] {
+        fields.string(name, reader);
+    }
     fields.finish(reader);
-    level
 }
 
 #[derive(Default)]
@@ -196,7 +192,6 @@ struct Clients {
     subscription_id: Option<String>,
     topic: Option<String>,
     kube_config_path: Option<PathBuf>,
-    has_maestro: bool,
 }
 
 fn default_api(base_url: String) -> Option<ApiConfig> {
@@ -237,7 +232,6 @@ fn read_clients(node: &Node, overrides: &Overrides, reader: &mut Reader<'_>) -> 
         kubernetes.finish(reader);
     }
     if let Some(maestro) = fields.take("maestro").and_then(|node| reader.fields("`clients.maestro`", node)) {
-        clients.has_maestro = true;
         read_maestro(maestro, reader);
     }
     fields.finish(reader);
@@ -307,50 +301,4 @@ fn read_maestro(mut fields: Fields<'_>, reader: &mut Reader<'_>) {
         fields.take(name);
     }
     fields.finish(reader);
-}
-
-/// Replaces values that may be secret: headers, and what has a name of credentials.
-pub(super) fn redact(value: Json) -> Json {
-    match value {
-        Json::Object(entries) => {
-            let entries = entries.into_iter().map(|(key, value)| {
-                let value = match key.as_str() {
-                    "default_headers" => redact_all(value),
-                    key if is_secret(key) && !value.is_null() && !value.is_object() => json!(REDACTED),
-                    _ => redact(value),
-                };
-                (key, value)
-            });
-            Json::Object(entries.collect())
-        }
-        Json::Array(items) => Json::Array(items.into_iter().map(redact).collect()),
-        Json::String(text) => Json::String(without_user_info(text)),
-        other => other,
-    }
-}
-
-fn redact_all(value: Json) -> Json {
-    match value {
-        Json::Object(entries) => {
-            Json::Object(entries.into_iter().map(|(key, _)| (key, json!(REDACTED))).collect())
-        }
-        _ => json!(REDACTED),
-    }
-}
-
-fn is_secret(key: &str) -> bool {
-    let key = key.to_lowercase();
-    ["password", "secret", "token", "api_key", "apikey", "ca_file", "cert_file", "key_file"]
-        .iter()
-        .any(|word| key.contains(word) && !key.ends_with("_ttl"))
-}
-
-/// A URL without the user and password in front of its host.
-fn without_user_info(text: String) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text };
-    let host_end = rest.find('/').unwrap_or(rest.len());
-    match rest.get(..host_end).and_then(|authority| authority.rfind('@')) {
-        Some(at) => format!("{scheme}://{REDACTED}{}", rest.get(at..).unwrap_or_default()),
-        None => text,
-    }
 }

@@ -6,6 +6,7 @@ mod error;
 mod fields;
 mod node;
 mod read_task;
+mod redact;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -59,7 +60,7 @@ impl Config {
     pub fn dump(&self) -> String {
         let mut merged = self.adapter.redacted.clone();
         if let (Some(merged), Value::Object(task)) =
-            (merged.as_object_mut(), adapter::redact(self.task_json.clone()))
+            (merged.as_object_mut(), redact::redact(self.task_json.clone()))
         {
             merged.extend(task);
         }

@@ -230,6 +230,23 @@ fn adapter_config_has_defaults_and_overrides() {
 }
 
 #[test]
+fn settings_without_effect_are_accepted() {
+    let adapter = "
+adapter: {name: a}
+log: {level: debug, format: json, output: stdout}
+debug_config: true
+clients:
+  hyperfleet_api: {base_url: 'http://h', auth: {token_path: /t, token_cache_ttl: 5m}}
+  kubernetes: {api_version: v1, qps: 100, burst: 200}
+  maestro:
+    {grpc_server_address: g, http_server_address: h, source_id: s, client_id: c, auth: {type: none}, timeout: 1s,
+     server_healthiness_timeout: 1s, retry_attempts: 3, keepalive: {time: 1s}, insecure: true}
+";
+    let files = Files::new(&[("adapter.yaml", adapter), ("task.yaml", "")]);
+    files.load().unwrap_or_else(|errors| panic!("{errors}"));
+}
+
+#[test]
 fn version_must_match_major_and_minor() {
     use super::adapter::check_version;
     for (wanted, valid) in [
@@ -254,10 +271,10 @@ fn version_must_match_major_and_minor() {
 #[test]
 fn dump_shows_both_files_without_secrets() {
     let adapter = "adapter: {name: a}\nclients:\n  hyperfleet_api:\n    base_url: http://user:pw@host/x\n    default_headers: {X-Api-Key: s3cret}\n    auth: {token_path: /var/token}\n  maestro: {auth: {tls_config: {key_file: /k.pem}}}\n";
-    let task = "params:\n  - {name: a, source: event.id}\n";
+    let task = "params:\n  - {name: a, source: event.id}\n  - {name: dbPassword, source: env.DB, default: hunter2}\npost: {post_actions: [{name: p, api_call: {method: GET, url: 'http://u:pw2@h/', headers: [{name: Authorization, value: 'Basic eDp5'}]}}]}\n";
     let files = Files::new(&[("adapter.yaml", adapter), ("task.yaml", task)]);
     let dump = files.load().unwrap().dump();
-    for secret in ["pw@", "s3cret", "/var/token", "/k.pem"] {
+    for secret in ["pw@", "pw2@", "s3cret", "/var/token", "/k.pem", "hunter2", "eDp5"] {
         assert!(!dump.contains(secret), "{dump}");
     }
     for shown in ["name: a", "event.id", "**REDACTED**", "@host/x", "X-Api-Key"] {

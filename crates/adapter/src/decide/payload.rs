@@ -140,8 +140,13 @@ fn complete_condition(condition: &mut Map<String, Value>, error: Option<&str>, f
     } else if status.is_empty() && condition.contains_key("status") {
         condition.insert("status".to_owned(), json!(if is_mandatory { "False" } else { "Unknown" }));
     }
-    let message = error.map_or_else(|| "the expression has no value".to_owned(), str::to_owned);
-    for (field, value) in [("reason", EXPRESSION_FAILED), ("message", message.as_str())] {
+    let message = error.unwrap_or("the expression has no value");
+    // Values that are missing because of the failure are explained by it.
+    let (reason, message) = match failure.filter(|_| must_be_false) {
+        Some(failure) => (failure.reason.as_str(), failure.message.as_str()),
+        None => (EXPRESSION_FAILED, message),
+    };
+    for (field, value) in [("reason", reason), ("message", message)] {
         if condition.get(field).is_some_and(Value::is_null) {
             condition.insert(field.to_owned(), json!(value));
         }
@@ -226,20 +231,22 @@ mod tests {
         };
         let literal = |text: &str| Build::Literal(json!(text));
         for (kind, status, forced, expected) in [
-            ("Available", "True", true, "False"),
-            ("Available", "Unknown", true, "False"),
-            ("Available", "False", true, "False"),
-            ("Health", "True", true, "False"),
-            ("Applied", "True", true, "True"),
-            ("Available", "Unknown", false, "Unknown"),
-            ("Available", "True", false, "True"),
+            ("Available", "True", true, ("False", "ParamFailed")),
+            ("Available", "Unknown", true, ("False", "ParamFailed")),
+            ("Available", "False", true, ("False", "ParamFailed")),
+            ("Health", "True", true, ("False", "ParamFailed")),
+            ("Applied", "True", true, ("True", "ExpressionFailed")),
+            ("Available", "Unknown", false, ("Unknown", "ExpressionFailed")),
+            ("Available", "True", false, ("True", "ExpressionFailed")),
         ] {
             let build = Build::Map(vec![(
                 "conditions".to_owned(),
                 Build::List(vec![condition(kind, literal(status))]),
             )]);
             let built = built(build, Some(&failure(forced)));
-            assert_eq!(built.payload["conditions"][0]["status"], expected, "{kind} {status} {forced}");
+            let condition = &built.payload["conditions"][0];
+            let found = (condition["status"].as_str().unwrap(), condition["reason"].as_str().unwrap());
+            assert_eq!(found, expected, "{kind} {status} {forced}");
         }
     }
 }

@@ -62,7 +62,7 @@ async fn execute(
         }
         (Plan::Update { reason }, Some(live)) => {
             let updated = transport.update(manifest, live).await?;
-            match version(&updated) == version(live) && version(live).is_some() {
+            match content(&updated) == content(live) {
                 // The API server normalises values, so that a manifest can look different and be the same.
                 true => done(Operation::Skip, "the object is as its manifest says".into()),
                 false => done(Operation::Update, reason),
@@ -83,8 +83,14 @@ async fn execute(
     }
 }
 
-fn version(object: &Value) -> Option<&str> {
-    object.pointer("/metadata/resourceVersion")?.as_str()
+/// An object without what changes when the adapter takes over its fields.
+fn content(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+        metadata.remove("resourceVersion");
+    }
+    object
 }
 
 fn uid(object: &Value) -> Option<&str> {

@@ -13,6 +13,7 @@ mod scope;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bellwether_clock::Clock;
 use jiff::Timestamp;
@@ -25,6 +26,9 @@ use crate::metrics::AdapterMetrics;
 use crate::trace::{Phase, Status, Trace, TracedEvent};
 use crate::transport::Transport;
 use scope::Scope;
+
+/// How long the phases before the report may take. A report of what was done until then is better than none.
+pub(crate) const PHASES_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// What an execution needs from outside.
 #[derive(Clone)]
@@ -96,6 +100,7 @@ impl Executor {
                 event: TracedEvent { id: event.id.clone(), event_type: event.event_type.clone() },
                 ..Trace::default()
             },
+            phase: Phase::ParamExtraction,
             failure: None,
         };
         run.run().await;
@@ -109,6 +114,8 @@ struct Run<'e> {
     now: Timestamp,
     scope: Scope,
     trace: Trace,
+    /// The phase that runs.
+    phase: Phase,
     failure: Option<Failure>,
 }
 
@@ -118,7 +125,13 @@ impl Run<'_> {
     }
 
     async fn run(&mut self) {
-        let is_gone = self.run_before_post().await;
+        let is_gone = match tokio::time::timeout(PHASES_TIMEOUT, self.run_before_post()).await {
+            Ok(is_gone) => is_gone,
+            Err(_) => {
+                self.fail_by_timeout();
+                false
+            }
+        };
         self.trace.params = self.scope.user_variables();
         self.trace.discovered_resources = self.scope.resources().clone();
         if is_gone {
@@ -137,6 +150,7 @@ impl Run<'_> {
             self.fail(Phase::ParamExtraction, error);
             return false;
         }
+        self.phase = Phase::Preconditions;
         match self.preconditions().await {
             Ok(preconditions::Verdict::Met) => {}
             Ok(preconditions::Verdict::NotMet(reason)) => {
@@ -155,10 +169,23 @@ impl Run<'_> {
                 return false;
             }
         }
+        self.phase = Phase::Resources;
         if let Err(error) = self.resources().await {
             self.fail(Phase::Resources, error);
         }
         false
+    }
+
+    fn fail_by_timeout(&mut self) {
+        let message = format!(
+            "the event took longer than {PHASES_TIMEOUT:?}, and its phase {} was cancelled; the next event tries again",
+            self.phase
+        );
+        if self.phase == Phase::Preconditions {
+            self.scope.skip_resources(&message);
+            self.trace.skip_reason = Some(message.clone());
+        }
+        self.fail(self.phase, PhaseError { step: String::new(), reason: "EventTimeout", message });
     }
 
     fn fail(&mut self, phase: Phase, error: PhaseError) {

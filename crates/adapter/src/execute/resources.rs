@@ -195,17 +195,19 @@ impl Run<'_> {
             }
             TransportKind::Kubernetes => self.kind_and_namespace(resource, &mut target)?,
         };
+        let is_work = kind == maestro::manifest_work_kind();
         let transport = self.transport(resource);
-        match target.by {
+        let found = match target.by {
             TargetBy::Name(name) => {
                 let key = ObjectKey { kind, namespace: target.namespace, name };
-                transport.get(&key).await.map_err(|error| error.to_string())
+                transport.get(&key).await
             }
             TargetBy::Labels(labels) => {
-                let found = transport.list(&kind, target.namespace.as_deref(), &labels).await;
-                Ok(newest(found.map_err(|error| error.to_string())?))
+                transport.list(&kind, target.namespace.as_deref(), &labels).await.map(newest)
             }
-        }
+        };
+        let found = found.map_err(|error| error.to_string())?;
+        Ok(if is_work { found.map(maestro::without_stale_reports) } else { found })
     }
 
     /// The kind of the manifest. An object that is found by its name is in the namespace of the manifest, unless the

@@ -22,6 +22,10 @@ macro_rules! functions {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }
 
+            pub(super) fn names() -> Vec<&'static str> {
+                vec![$($name),*]
+            }
+
             pub(super) fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }

@@ -55,6 +55,11 @@ impl TemplateError {
     }
 }
 
+/// The names of all functions.
+pub fn function_names() -> Vec<&'static str> {
+    functions::Function::names()
+}
+
 /// A compiled template.
 ///
 /// ```

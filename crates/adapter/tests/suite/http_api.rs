@@ -101,6 +101,9 @@ async fn headers_of_the_configuration_go_to_the_fleet_api_alone() {
         api.call(&request("PUT", &format!("{other}/echo"), 1)).await.unwrap().body,
         "- 1 application/json"
     );
+    let with_slash = HttpApi::new(config(&format!("{own}/")));
+    let body = with_slash.call(&request("PUT", &format!("{own}/api/echo"), 1)).await.unwrap().body;
+    assert_eq!(body, "t1 1 application/json");
     let error = api.call(&request("PUT", "ftp://x/y", 1)).await.unwrap_err();
     assert!(matches!(error, ApiError::Invalid { .. }), "{error}");
 }

@@ -9,8 +9,9 @@ use crate::fixture::{Fixture, example, operations};
 
 const JOB: &str = "/apis/batch/v1/namespaces/default/jobs/validate-c1";
 
-async fn finish(cluster: &Cluster, kind: &str) {
-    let live = cluster.get(JOB).await.expect(200);
+/// Ends a Job, as the controller of Jobs does.
+pub(crate) async fn finish(cluster: &Cluster, job: &str, kind: &str) {
+    let live = cluster.get(job).await.expect(200);
     let now = live["metadata"]["creationTimestamp"].clone();
     let mut conditions =
         vec![json!({"type": kind, "status": "True", "lastTransitionTime": now, "lastProbeTime": now})];
@@ -23,7 +24,7 @@ async fn finish(cluster: &Cluster, kind: &str) {
         conditions.push(json!({"type": "FailureTarget", "status": "True", "lastTransitionTime": now, "lastProbeTime": now}));
     }
     status["conditions"] = Value::Array(conditions);
-    cluster.merge(format!("{JOB}/status"), &json!({"status": status})).await.expect(200);
+    cluster.merge(format!("{job}/status"), &json!({"status": status})).await.expect(200);
 }
 
 async fn uid(cluster: &Cluster) -> Value {
@@ -41,7 +42,7 @@ fn job_runs_then_its_result_is_reused_until_the_next_generation() {
         let first = uid(&cluster).await;
         assert_eq!(operations(&fixture.pulse_at(1).await), ["skip"]);
 
-        finish(&cluster, "Complete").await;
+        finish(&cluster, JOB, "Complete").await;
         assert_eq!(operations(&fixture.pulse_at(1).await), ["skip"]);
         assert_eq!(fixture.api.condition("Available"), ("True".into(), "Validated".into()));
         assert_eq!(uid(&cluster).await, first);
@@ -59,7 +60,7 @@ fn result_older_than_its_ttl_is_computed_again() {
         let cluster = embedded::in_process().await;
         let fixture = Fixture::new(example("validation"), &cluster);
         fixture.pulse().await;
-        finish(&cluster, "Complete").await;
+        finish(&cluster, JOB, "Complete").await;
         tokio::time::advance(Duration::from_secs(23 * 3600)).await;
         assert_eq!(operations(&fixture.pulse().await), ["skip"]);
         tokio::time::advance(Duration::from_secs(2 * 3600)).await;
@@ -74,7 +75,7 @@ fn failed_job_is_reported_and_created_again_with_growing_delays() {
         let fixture = Fixture::new(example("validation"), &cluster);
         fixture.pulse().await;
         for (attempt, delay) in [(1, 10), (2, 20), (3, 40)] {
-            finish(&cluster, "Failed").await;
+            finish(&cluster, JOB, "Failed").await;
             let trace = fixture.pulse().await;
             assert_eq!(operations(&trace), ["skip"], "attempt {attempt}");
             assert_eq!(fixture.api.condition("Available"), ("False".into(), "ValidationFailed".into()));

@@ -46,6 +46,51 @@ fn drift_is_repaired_at_the_same_generation() {
     });
 }
 
+#[test]
+fn deployment_is_repaired_and_created_again_after_a_deletion_by_hand() {
+    const TASK: &str = r#"
+resources:
+  - name: web
+    manifest:
+      apiVersion: apps/v1
+      kind: Deployment
+      metadata: {name: web, namespace: default, annotations: {hyperfleet.io/generation: "1"}}
+      spec:
+        replicas: 2
+        selector: {matchLabels: {app: web}}
+        template:
+          metadata: {labels: {app: web}}
+          spec:
+            containers:
+              - {name: web, image: "web:1", ports: [{containerPort: 80}], resources: {limits: {cpu: 1000m}}}
+    discovery: {namespace: default, by_name: web}
+"#;
+    const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/web";
+    on_paused_time(async {
+        let cluster = embedded::in_process().await;
+        let fixture = Fixture::new(config_of(TASK), &cluster);
+        let trace = fixture.pulse().await;
+        assert_eq!(operations(&trace), ["create"], "{:?}", trace.errors);
+        assert_eq!(operations(&fixture.pulse().await), ["skip"], "defaults of the API server are no drift");
+
+        let changed = json!({"metadata": {"labels": {"by": "hand"}}, "spec": {"replicas": 5, "template": {"spec": {
+            "containers": [{"name": "web", "image": "web:2"}], "terminationGracePeriodSeconds": 5}}}});
+        cluster.merge(DEPLOYMENT, &changed).await.expect(200);
+        let trace = fixture.pulse().await;
+        assert_eq!(operations(&trace), ["update"], "{:?}", trace.errors);
+        let live = cluster.get(DEPLOYMENT).await.expect(200);
+        let pod = &live["spec"]["template"]["spec"];
+        let repaired = (&live["spec"]["replicas"], &pod["containers"][0]["image"]);
+        assert_eq!(repaired, (&json!(2), &json!("web:1")));
+        let kept = (&live["metadata"]["labels"]["by"], &pod["terminationGracePeriodSeconds"]);
+        assert_eq!(kept, (&json!("hand"), &json!(5)), "fields that the manifest does not name stay");
+        assert_eq!(operations(&fixture.pulse().await), ["skip"]);
+
+        cluster.delete(DEPLOYMENT).await.expect(200);
+        assert_eq!(operations(&fixture.pulse().await), ["create"]);
+    });
+}
+
 const ONE_CONFIG_MAP: &str = r#"
 params:
   - {name: clusterId, source: event.id, required: true}
@@ -135,6 +180,9 @@ fn rejected_manifest_is_reported_and_later_resources_are_not_applied() {
             .replace("name: generations\n", "name: Not_Valid\n")
             .replace("by_name: generations", "by_name: x")
             + r#"
+  - name: later
+    manifest: {apiVersion: v1, kind: ConfigMap, metadata: {name: later, namespace: default}}
+    discovery: {namespace: default, by_name: later}
 post:
   payloads:
     - name: status
@@ -153,6 +201,8 @@ post:
         let trace = fixture.pulse().await;
         let error = trace.resources[0].error.clone().unwrap();
         assert!(error.contains("was rejected by the API server"), "{error}");
+        assert_eq!(trace.resources.len(), 1, "{:?}", trace.resources);
+        assert_eq!(cluster.get("/api/v1/namespaces/default/configmaps/later").await.status, 404);
         assert_eq!(fixture.api.condition("Available"), ("False".into(), "ResourceApplyFailed".into()));
         assert_eq!(fixture.api.condition("Health"), ("False".into(), "ResourceApplyFailed".into()));
     });

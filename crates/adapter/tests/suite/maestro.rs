@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::fixture::{Fixture, config_of, operations};
+use crate::jobs::finish;
 
 const WORK: &str = "/apis/work.open-cluster-management.io/v1/namespaces/spoke-1/manifestworks/mw-c1";
 const TASK: &str = r#"
@@ -125,6 +126,33 @@ fn manifests_reach_the_target_cluster_and_their_status_comes_back() {
 }
 
 #[test]
+fn report_of_the_last_generation_does_not_count_for_the_next() {
+    on_paused_time(async {
+        let clusters = clusters().await;
+        let fixture = Fixture::new(config_of(TASK), &clusters.hub);
+        let mut agent = start_agent(&clusters);
+        fixture.pulse_at(1).await;
+        wait_for_feedback(&clusters.hub).await;
+        fixture.pulse_at(1).await;
+        assert_eq!(fixture.api.condition("Available").0, "True");
+        agent.shutdown().await;
+
+        for operation in ["update", "skip"] {
+            assert_eq!(operations(&fixture.pulse_at(2).await), [operation]);
+            assert_eq!(fixture.api.condition("Available").0, "Unknown", "after {operation}");
+            assert_eq!(fixture.api.condition("Applied").0, "Unknown", "after {operation}");
+        }
+        let _agent = start_agent(&clusters);
+        eventually("the report of generation 2", || async {
+            fixture.pulse_at(2).await;
+            (fixture.api.condition("Available").0 == "True").then_some(())
+        })
+        .await;
+        assert_eq!(fixture.api.condition("Applied").0, "True");
+    });
+}
+
+#[test]
 fn work_is_deleted_with_what_it_applied() {
     on_paused_time(async {
         let clusters = clusters().await;
@@ -156,5 +184,73 @@ fn target_cluster_that_does_not_exist_is_reported() {
         let error = trace.resources[0].error.clone().unwrap();
         assert!(error.contains("nowhere"), "{error}");
         assert_eq!(fixture.api.condition("Available").0, "False");
+    });
+}
+
+const JOB_TASK: &str = r#"
+params:
+  - {name: clusterId, source: event.id, required: true}
+  - {name: generation, source: event.generation, required: true}
+resources:
+  - name: work
+    transport: {client: maestro, maestro: {target_cluster: "spoke-1"}}
+    manifest:
+      apiVersion: batch/v1
+      kind: Job
+      metadata:
+        name: "validate-{{ .clusterId }}"
+        namespace: default
+        annotations: {hyperfleet.io/generation: "{{ .generation }}"}
+      spec:
+        template:
+          spec: {restartPolicy: Never, containers: [{name: validate, image: validator}]}
+    discovery: {by_name: "validate-{{ .clusterId }}"}
+    nested_discoveries:
+      - {name: job, discovery: {by_name: "validate-{{ .clusterId }}"}}
+post:
+  payloads:
+    - name: status
+      build:
+        observed_generation: {expression: "generation"}
+        conditions:
+          - type: Available
+            status:
+              expression: |
+                triState(statusFeedbackValue(resources.?job.?statusFeedback.orValue({}), 'JobComplete') == 'True',
+                  statusFeedbackValue(resources.?job.?statusFeedback.orValue({}), 'JobFailed') == 'True')
+  post_actions:
+    - {name: report, api_call: {method: PUT, url: "clusters/c1/statuses", body: "{{ .status }}"}}
+"#;
+
+#[test]
+fn result_of_a_job_on_the_target_cluster_is_reported() {
+    const JOB: &str = "/apis/batch/v1/namespaces/default/jobs/validate-c1";
+    on_paused_time(async {
+        let clusters = clusters().await;
+        let _agent = start_agent(&clusters);
+        for (kind, expected) in [("Complete", "True"), ("Failed", "False")] {
+            let fixture = Fixture::new(config_of(JOB_TASK), &clusters.hub);
+            assert_eq!(operations(&fixture.pulse().await), ["create"]);
+            eventually("the Job", || async { (clusters.spoke.get(JOB).await.status == 200).then_some(()) })
+                .await;
+            let trace = fixture.pulse().await;
+            assert!(trace.has_running_job());
+            assert_eq!(fixture.api.condition("Available").0, "Unknown");
+            finish(&clusters.spoke, JOB, kind).await;
+            eventually("the result", || async {
+                let trace = fixture.pulse().await;
+                let is_reported = fixture.api.condition("Available").0 == expected;
+                assert_ne!(trace.has_running_job(), is_reported);
+                is_reported.then_some(())
+            })
+            .await;
+            let work =
+                "/apis/work.open-cluster-management.io/v1/namespaces/spoke-1/manifestworks/validate-c1";
+            clusters.hub.delete(work).await.expect(200);
+            eventually("the ManifestWork is gone", || async {
+                (clusters.hub.get(work).await.status == 404).then_some(())
+            })
+            .await;
+        }
     });
 }

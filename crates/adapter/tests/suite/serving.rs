@@ -13,10 +13,13 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::fixture::{Fixture, Mode, config_of, example};
 
-/// A queue in memory. It delivers again what was not acknowledged.
+const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A queue in memory. It delivers again what was rejected, or neither answered nor extended.
 #[derive(Clone, Default)]
 struct Queue(Arc<State>);
 
@@ -24,6 +27,7 @@ struct Queue(Arc<State>);
 struct State {
     events: Mutex<VecDeque<(CloudEvent, u32)>>,
     settled: Mutex<Vec<String>>,
+    deliveries: Mutex<usize>,
     /// How many subscriptions and deliveries fail.
     failures: Mutex<u32>,
     arrived: Notify,
@@ -87,7 +91,10 @@ impl Subscriber for Queue {
             self.fails()?;
             let next = self.0.events.lock().pop_front();
             if let Some((event, attempt)) = next {
-                let settlement = Settling { queue: self.clone(), event: event.clone(), attempt };
+                *self.0.deliveries.lock() += 1;
+                let deadline = Arc::new(Mutex::new(Some(Instant::now() + VISIBILITY_TIMEOUT)));
+                tokio::spawn(deliver_again(self.clone(), event.clone(), attempt, deadline.clone()));
+                let settlement = Settling { queue: self.clone(), event: event.clone(), attempt, deadline };
                 return Ok(Delivery::new(event, attempt, Box::new(settlement)));
             }
             self.0.arrived.notified().await;
@@ -99,17 +106,31 @@ struct Settling {
     queue: Queue,
     event: CloudEvent,
     attempt: u32,
+    /// When the event is delivered again; none once it was answered.
+    deadline: Arc<Mutex<Option<Instant>>>,
+}
+
+async fn deliver_again(queue: Queue, event: CloudEvent, attempt: u32, deadline: Arc<Mutex<Option<Instant>>>) {
+    loop {
+        let Some(next) = *deadline.lock() else { return };
+        if next <= Instant::now() {
+            return queue.put(event, attempt + 1);
+        }
+        tokio::time::sleep_until(next).await;
+    }
 }
 
 #[async_trait]
 impl Settlement for Settling {
     async fn ack(self: Box<Self>) -> Result<(), BrokerError> {
+        *self.deadline.lock() = None;
         self.queue.0.settled.lock().push(format!("ack {}", self.event.id));
         Ok(())
     }
 
     async fn nack(self: Box<Self>, delay: Duration) -> Result<(), BrokerError> {
-        let Self { queue, event, attempt } = *self;
+        *self.deadline.lock() = None;
+        let Self { queue, event, attempt, .. } = *self;
         if attempt >= bellwether_broker::MAX_ATTEMPTS {
             queue.0.settled.lock().push(format!("dead {}", event.id));
             return Ok(());
@@ -120,6 +141,17 @@ impl Settlement for Settling {
             queue.put(event, attempt + 1);
         });
         Ok(())
+    }
+
+    async fn extend(&self) -> Result<(), BrokerError> {
+        if let Some(deadline) = &mut *self.deadline.lock() {
+            *deadline = Instant::now() + VISIBILITY_TIMEOUT;
+        }
+        Ok(())
+    }
+
+    fn visibility_timeout(&self) -> Duration {
+        VISIBILITY_TIMEOUT
     }
 }
 
@@ -220,13 +252,80 @@ fn events_of_one_resource_never_overlap_and_others_do() {
         let fixture = Fixture::new(config_of(TASK), &cluster);
         *fixture.api.delay.lock() = Duration::from_secs(10);
         let running = start(&fixture, Queue::default());
-        let begin = tokio::time::Instant::now();
+        let begin = Instant::now();
         for id in ["c1", "c2", "c3", "c1"] {
             running.queue.publish_data(json!({"id": id}));
         }
         eventually("all are settled", || async { (running.queue.settled().len() == 4).then_some(()) }).await;
         let took = begin.elapsed().as_secs();
         assert!((20..22).contains(&took), "three at once, and the second of c1 after the first: {took} s");
+    });
+}
+
+#[test]
+fn events_that_take_or_wait_longer_than_the_visibility_timeout_are_delivered_once() {
+    on_paused_time(async {
+        let (_cluster, fixture) = fixture().await;
+        *fixture.api.delay.lock() = Duration::from_secs(200);
+        let running = start(&fixture, Queue::default());
+        let first = running.queue.publish_data(json!({"id": "c1"}));
+        let second = running.queue.publish_data(json!({"id": "c1"}));
+        tokio::time::sleep(Duration::from_secs(390)).await;
+        until(&running, &[format!("ack {first}"), format!("ack {second}")]).await;
+        assert_eq!((*running.queue.0.deliveries.lock(), *fixture.api.reads.lock()), (2, 2));
+    });
+}
+
+#[test]
+fn event_that_takes_too_long_is_reported_as_unavailable() {
+    on_paused_time(async {
+        let (_cluster, fixture) = fixture().await;
+        *fixture.api.delay.lock() = Duration::from_secs(3600);
+        let running = start(&fixture, Queue::default());
+        let id = running.queue.publish_data(json!({"id": "c1", "generation": 1}));
+        tokio::time::sleep(Duration::from_secs(290)).await;
+        assert!(fixture.api.reports.lock().is_empty());
+        until(&running, &[format!("ack {id}")]).await;
+        assert_eq!(fixture.api.condition("Available"), ("False".into(), "EventTimeout".into()));
+        assert_eq!(fixture.api.last_report()["observed_generation"], 1);
+    });
+}
+
+#[test]
+fn missing_field_of_a_template_is_reported_once_and_not_retried() {
+    const TASK: &str = r#"
+params:
+  - {name: clusterId, source: event.id}
+  - name: cluster
+    source: {api_call: {method: GET, url: "clusters/{{ .clusterId }}"}}
+resources:
+  - name: config
+    manifest:
+      apiVersion: v1
+      kind: ConfigMap
+      metadata: {name: zone, namespace: default}
+      data: {zone: "{{ .cluster.spec.zone }}"}
+    discovery: {namespace: default, by_name: zone}
+post:
+  payloads:
+    - name: status
+      build:
+        observed_generation: {expression: "cluster.generation"}
+        conditions: [{type: Available, status: "True", reason: Fine, message: fine}]
+  post_actions:
+    - {name: report, api_call: {method: PUT, url: "clusters/{{ .clusterId }}/statuses", body: "{{ .status }}"}}
+"#;
+    on_paused_time(async {
+        let cluster = embedded::in_process().await;
+        let fixture = Fixture::new(config_of(TASK), &cluster);
+        let running = start(&fixture, Queue::default());
+        let id = running.queue.publish_data(json!({"id": "c1", "generation": 1}));
+        until(&running, &[format!("ack {id}")]).await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!((*running.queue.0.deliveries.lock(), fixture.api.reports.lock().len()), (1, 1));
+        assert_eq!(fixture.api.condition("Available"), ("False".into(), "ResourceApplyFailed".into()));
+        let message = fixture.api.last_report()["conditions"][0]["message"].to_string();
+        assert!(message.contains("zone"), "{message}");
     });
 }
 

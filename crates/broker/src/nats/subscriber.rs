@@ -187,4 +187,12 @@ impl Settlement for NatsSettlement {
         let delay = (!delay.is_zero()).then_some(delay);
         self.origin.settle(&self.message, AckKind::Nak(delay)).await
     }
+
+    async fn extend(&self) -> Result<(), BrokerError> {
+        self.origin.settle(&self.message, AckKind::Progress).await
+    }
+
+    fn visibility_timeout(&self) -> Duration {
+        self.origin.nats.inner.config.visibility_timeout
+    }
 }

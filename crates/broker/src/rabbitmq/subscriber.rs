@@ -14,6 +14,7 @@ use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicNackOptions, Bas
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{Channel, Consumer};
 use tokio::sync::{Mutex, oneshot};
+use tokio::time::Instant;
 
 use super::topology::Topology;
 use super::{Inner, REQUEST_TIMEOUT, Target, delay, publish};
@@ -127,6 +128,11 @@ fn attempt(message: &Message) -> u32 {
 }
 
 impl Origin {
+    /// When the visibility timeout of a message ends that is delivered or extended now.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.broker.config.visibility_timeout
+    }
+
     async fn consume(&self) -> Result<Consumption, BrokerError> {
         let Inner { config, connections, .. } = &*self.broker;
         let channel = self.topology.declare_queue(connections).await?;
@@ -203,42 +209,49 @@ impl Origin {
 /// A message in flight. Whoever takes the message answers it: the handler, or the timer after the visibility timeout.
 struct RabbitMqSettlement {
     origin: Arc<Origin>,
-    message: Arc<Mutex<Option<Message>>>,
+    unanswered: Arc<Mutex<Unanswered>>,
     channel: Channel,
     attempt: u32,
     /// Ends the timer when it is sent to. The timer goes on if it is only dropped.
     answered: oneshot::Sender<()>,
 }
 
+/// A message, unless it was answered, and when its visibility timeout ends.
+struct Unanswered {
+    message: Option<Message>,
+    deadline: Instant,
+}
+
 impl RabbitMqSettlement {
     /// Starts the timer.
     fn start(origin: &Arc<Origin>, message: Message, channel: Channel, attempt: u32) -> Self {
-        let message = Arc::new(Mutex::new(Some(message)));
+        let unanswered = Unanswered { message: Some(message), deadline: origin.deadline() };
+        let unanswered = Arc::new(Mutex::new(unanswered));
         let (answered, answer) = oneshot::channel();
-        let timer = expire(Arc::clone(origin), Arc::clone(&message), channel.clone(), attempt, answer);
+        let timer = expire(Arc::clone(origin), Arc::clone(&unanswered), channel.clone(), attempt, answer);
         tokio::spawn(timer);
-        Self { origin: Arc::clone(origin), message, channel, attempt, answered }
+        Self { origin: Arc::clone(origin), unanswered, channel, attempt, answered }
     }
 }
 
 /// Delivers a message again after the visibility timeout.
 async fn expire(
     origin: Arc<Origin>,
-    message: Arc<Mutex<Option<Message>>>,
+    unanswered: Arc<Mutex<Unanswered>>,
     channel: Channel,
     attempt: u32,
     answer: oneshot::Receiver<()>,
 ) {
-    let timeout = tokio::time::sleep(origin.broker.config.visibility_timeout);
+    let timeout = take_expired(&unanswered);
     tokio::pin!(timeout);
-    tokio::select! {
-        () = &mut timeout => (),
+    let expired = tokio::select! {
+        expired = &mut timeout => expired,
         answered = answer => match answered {
             Ok(()) => return,
             Err(_) => timeout.await,
         },
-    }
-    let Some(message) = message.lock().await.take() else { return };
+    };
+    let Some(message) = expired else { return };
     if let Err(error) = origin.reject(&channel, &message, attempt, Duration::ZERO).await {
         let Origin { topic, subscription, .. } = &*origin;
         tracing::warn!(topic, subscription, %error, "an event that timed out could not be counted; it is queued again as it is");
@@ -248,25 +261,48 @@ async fn expire(
     }
 }
 
+/// Waits for the deadline, which extensions move, and takes the message. None if it was answered.
+async fn take_expired(unanswered: &Mutex<Unanswered>) -> Option<Message> {
+    loop {
+        let deadline = {
+            let mut unanswered = unanswered.lock().await;
+            if unanswered.message.is_none() || unanswered.deadline <= Instant::now() {
+                return unanswered.message.take();
+            }
+            unanswered.deadline
+        };
+        tokio::time::sleep_until(deadline).await;
+    }
+}
+
 #[async_trait]
 impl Settlement for RabbitMqSettlement {
     async fn ack(self: Box<Self>) -> Result<(), BrokerError> {
-        let mut message = self.message.lock().await;
+        let mut unanswered = self.unanswered.lock().await;
         // A late answer changes nothing: the event is delivered again.
-        let Some(unanswered) = &*message else { return Ok(()) };
+        let Some(message) = &unanswered.message else { return Ok(()) };
         // After an error or a cancellation, the message stays for the timer.
-        self.origin.remove(unanswered).await?;
-        *message = None;
+        self.origin.remove(message).await?;
+        unanswered.message = None;
         let _ = self.answered.send(());
         Ok(())
     }
 
     async fn nack(self: Box<Self>, delay: Duration) -> Result<(), BrokerError> {
-        let mut message = self.message.lock().await;
-        let Some(unanswered) = &*message else { return Ok(()) };
-        self.origin.reject(&self.channel, unanswered, self.attempt, delay).await?;
-        *message = None;
+        let mut unanswered = self.unanswered.lock().await;
+        let Some(message) = &unanswered.message else { return Ok(()) };
+        self.origin.reject(&self.channel, message, self.attempt, delay).await?;
+        unanswered.message = None;
         let _ = self.answered.send(());
         Ok(())
+    }
+
+    async fn extend(&self) -> Result<(), BrokerError> {
+        self.unanswered.lock().await.deadline = self.origin.deadline();
+        Ok(())
+    }
+
+    fn visibility_timeout(&self) -> Duration {
+        self.origin.broker.config.visibility_timeout
     }
 }

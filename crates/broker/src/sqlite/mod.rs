@@ -230,4 +230,17 @@ impl Settlement for QueueSettlement {
         };
         writer.run(Durability::Repeatable, work).await
     }
+
+    async fn extend(&self) -> Result<(), BrokerError> {
+        let claim = (self.subscription, self.event, self.attempt);
+        let timeout = self.limits.visibility_timeout;
+        let work = move |connection: &_, now| {
+            statements::extend(connection, claim, statements::after(now, timeout)).map(Done::new)
+        };
+        self.writer.run(Durability::Repeatable, work).await
+    }
+
+    fn visibility_timeout(&self) -> Duration {
+        self.limits.visibility_timeout
+    }
 }

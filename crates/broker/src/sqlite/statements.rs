@@ -253,6 +253,18 @@ pub(super) fn reject(
     Ok(())
 }
 
+/// Hides a claimed event until a time. An event that was claimed again or rejected since is left alone.
+pub(super) fn extend(
+    connection: &Connection,
+    (subscription, event, attempt): (SubscriptionId, EventId, u32),
+    visible_at: Millis,
+) -> rusqlite::Result<()> {
+    let update = "UPDATE delivery SET visible_at = ?4
+        WHERE subscription = ?1 AND event = ?2 AND attempts = ?3 AND claimed = 1";
+    connection.prepare_cached(update)?.execute(params![subscription, event, attempt, visible_at])?;
+    Ok(())
+}
+
 /// Undoes a claim whose event no subscriber has seen.
 pub(super) fn release(
     connection: &Connection,

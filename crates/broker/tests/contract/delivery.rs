@@ -107,6 +107,40 @@ pub(crate) async fn unanswered_event_is_delivered_again_after_the_visibility_tim
     delivery.ack().await.unwrap();
 }
 
+pub(crate) async fn extended_event_is_delivered_once_however_long_it_takes(environment: &Environment) {
+    let (broker, topic) = (impatient_broker(environment), topic("extend"));
+    let mut subscriber = broker.subscribe(&topic, "one").await.unwrap();
+    publish(&*broker, &topic, 1).await;
+    let delivery = next(&mut subscriber).await;
+    assert_eq!(delivery.visibility_timeout(), SHORT_VISIBILITY);
+    let delivered = Instant::now();
+    while delivered.elapsed() < 3 * SHORT_VISIBILITY {
+        assert!(is_quiet(&mut subscriber, SHORT_VISIBILITY / 3).await, "after {:?}", delivered.elapsed());
+        delivery.extend().await.unwrap();
+    }
+    delivery.ack().await.unwrap();
+    assert!(is_quiet(&mut subscriber, SHORT_VISIBILITY + QUIET).await, "the acknowledgement counts");
+}
+
+pub(crate) async fn event_is_delivered_again_when_its_extensions_end(environment: &Environment) {
+    let (broker, topic) = (impatient_broker(environment), topic("extend-end"));
+    let mut subscriber = broker.subscribe(&topic, "one").await.unwrap();
+    publish(&*broker, &topic, 1).await;
+    let delivery = next(&mut subscriber).await;
+    assert!(is_quiet(&mut subscriber, SHORT_VISIBILITY / 2).await);
+    delivery.extend().await.unwrap();
+    let extended = Instant::now();
+    drop(delivery);
+    let delivery = next(&mut subscriber).await;
+    assert!(extended.elapsed() >= SHORT_VISIBILITY - Duration::from_millis(100), "{:?}", extended.elapsed());
+    assert_eq!((number(&delivery), delivery.attempt), (1, 2), "an extension is no attempt");
+    delivery.extend().await.unwrap();
+    delivery.nack(Duration::ZERO).await.unwrap();
+    let delivery = next(&mut subscriber).await;
+    assert_eq!(delivery.attempt, 3, "an extended event can be rejected");
+    delivery.ack().await.unwrap();
+}
+
 pub(crate) async fn subscription_keeps_events_while_nobody_listens(environment: &Environment) {
     let (broker, topic) = (broker(environment), topic("keep"));
     publish(&*broker, &topic, 0).await;

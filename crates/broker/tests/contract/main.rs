@@ -52,6 +52,8 @@ scenarios! {
     delivery::acknowledged_event_is_not_delivered_again,
     delivery::rejected_event_is_delivered_again_after_its_delay,
     delivery::unanswered_event_is_delivered_again_after_the_visibility_timeout,
+    delivery::extended_event_is_delivered_once_however_long_it_takes,
+    delivery::event_is_delivered_again_when_its_extensions_end,
     delivery::subscription_keeps_events_while_nobody_listens,
     delivery::topics_with_similar_names_are_separate,
     delivery::cancelled_next_loses_nothing,

@@ -8,16 +8,33 @@ mod operator;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use bellwether_broker::sqlite::{Limits, Queue};
 use bellwether_broker::{Broker, CloudEvent, Delivery, Subscriber};
-use bellwether_clock::SteadyClock;
+use bellwether_clock::{Clock, SteadyClock};
 use jiff::Timestamp;
 use serde_json::json;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A clock that a test sets.
+#[derive(Default)]
+struct HandClock(AtomicI64);
+
+impl HandClock {
+    fn advance(&self, seconds: i64) {
+        self.0.fetch_add(seconds, Ordering::Relaxed);
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.0.load(Ordering::Relaxed)).unwrap()
+    }
+}
 
 fn open(directory: &Path, limits: Limits) -> Queue {
     Queue::open(&directory.join("queue.db"), limits, Arc::new(SteadyClock::default())).unwrap()
@@ -70,6 +87,23 @@ async fn late_acknowledgement_removes_the_event_and_a_late_rejection_does_nothin
     second.ack().await.unwrap();
     let again = tokio::time::timeout(3 * visibility_timeout, subscriber.next()).await;
     assert!(again.is_err(), "the event was handled");
+}
+
+#[tokio::test]
+async fn extension_of_an_old_delivery_does_not_hide_the_event() {
+    let directory = tempfile::tempdir().unwrap();
+    let (clock, path) = (Arc::new(HandClock::default()), directory.path().join("queue.db"));
+    let queue = Queue::open(&path, Limits::default(), clock.clone()).unwrap();
+    let mut subscriber = queue.subscribe("t", "s").await.unwrap();
+    queue.publish("t", &event(1)).await.unwrap();
+    let first = next(&mut subscriber).await;
+    clock.advance(31);
+    let second = next(&mut subscriber).await;
+    clock.advance(15);
+    first.extend().await.unwrap();
+    clock.advance(16);
+    let third = next(&mut subscriber).await;
+    assert_eq!((first.attempt, second.attempt, third.attempt), (1, 2, 3));
 }
 
 #[tokio::test]
