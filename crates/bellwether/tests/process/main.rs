@@ -36,6 +36,7 @@ mod masks;
 mod observability;
 #[cfg(feature = "real-postgres")]
 mod postgres_proxy;
+mod pulse_observer;
 mod pulses;
 mod pulses_crash;
 #[cfg(feature = "real-kubernetes")]
