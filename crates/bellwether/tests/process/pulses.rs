@@ -300,14 +300,16 @@ impl Roles {
 
         // What changes while a role is away is done when it is back.
         drop(self.adapter.take());
-        update(&api, &created, "eu-west-2").await;
+        assert_not_ready_after_update(&update(&api, &created, "eu-west-2").await);
+        assert_not_ready_after_update(&cluster(&api, "abc").await.unwrap());
         self.start_adapter();
         wait_for_ready(&api, "abc", 2).await;
         assert_eq!(region().await, "eu-west-2");
         drop(self.sentinel.take());
-        update(&api, &created, "eu-west-3").await;
+        assert_not_ready_after_update(&update(&api, &created, "eu-west-3").await);
         self.start_sentinel();
-        wait_for_ready(&api, "abc", 3).await;
+        let ready = wait_for_ready(&api, "abc", 3).await;
+        assert_eq!(condition(&ready, "Available"), Some(("True".to_owned(), 3)));
         assert_eq!(region().await, "eu-west-3");
 
         api.call_raw(Method::DELETE, &format!("/clusters/{}", created.id), None).await.unwrap();
