@@ -45,3 +45,4 @@ mod server;
 mod spokes;
 mod start;
 mod stop;
+mod use_cases;
