@@ -9,6 +9,7 @@ mod addon;
 mod agent;
 #[cfg(feature = "real-kubernetes")]
 mod agent_rbac;
+mod broker;
 mod collector;
 #[cfg(feature = "real-kubernetes")]
 mod console_blocks;
