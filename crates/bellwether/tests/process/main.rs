@@ -42,6 +42,7 @@ mod pulses;
 mod pulses_crash;
 #[cfg(feature = "real-kubernetes")]
 mod python_client;
+mod sentinel;
 mod server;
 mod spokes;
 mod start;
