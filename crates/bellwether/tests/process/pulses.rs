@@ -364,13 +364,25 @@ fn invalid_settings_are_rejected_with_the_place_and_the_next_step() {
     let config = file("sentinel.yaml", "resource_type: clusters\npoll_intervall: 5s\n");
     let adapter = format!("{EXAMPLES}/namespace/adapter.yaml");
     let task = file("task.yaml", "params:\n  - name: a\n    source: {expression: 'b +'}\n");
-    let rows: [(&[&str], i32, &str); 6] = [
+    let rows: [(&[&str], i32, &str); 7] = [
         (&["sentinel", "--config", &config], 1, "sentinel.yaml:2:1: unknown field `poll_intervall`"),
         (&["sentinel", "--resource-type", "clusters"], 1, "no fleet API is given: name one with --api"),
         (
             &["sentinel", "--resource-type", "clusters", "--api", "http://127.0.0.1:1"],
             1,
             "no broker is given: name one with --broker",
+        ),
+        (
+            &[
+                "sentinel",
+                "--resource-type",
+                "clusters",
+                "--api",
+                "https://me:s3cret@fleet/",
+                "--dump-config",
+            ],
+            1,
+            "the address of the fleet API must not contain a user or a password",
         ),
         (&["sentinel", "--resource-type", "clusters", "--broker", "kafka://a"], 2, "--broker"),
         (&["sentinel", "--resource-type", "clusters", "--shard", "3/3"], 2, "INDEX from 0 to COUNT-1"),
@@ -380,10 +392,46 @@ fn invalid_settings_are_rejected_with_the_place_and_the_next_step() {
         let ended = try_role(arguments);
         assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(message), "{arguments:?}: {}", ended.stderr);
+        assert!(!(ended.stdout + &ended.stderr).contains("s3cret"), "{arguments:?}");
     }
-    let dumped = try_role(&["sentinel", "--resource-type", "clusters", "--dump-config"]);
-    assert_eq!(dumped.code, Some(0), "{}", dumped.stderr);
-    assert!(dumped.stdout.contains("poll_interval: 5s"), "{}", dumped.stdout);
+}
+
+#[test]
+fn dumped_configuration_has_all_settings_and_no_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = "hyperfleet_api: {base_url: 'http://fleet:8000', auth: {token_path: token}";
+    let files = [
+        ("token", "s3cret".to_owned()),
+        ("sentinel.yaml", format!("resource_type: clusters\nclients: {{{api}}}}}\n")),
+        (
+            "adapter.yaml",
+            format!("adapter: {{name: dns}}\nclients: {{{api}, default_headers: {{X-Api-Key: s3cret}}}}}}\n"),
+        ),
+        ("task.yaml", "params: [{name: password, source: env.DB_PASSWORD}]\n".to_owned()),
+    ];
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    let rows: [(&[&str], &[&str]); 2] = [
+        (
+            &["sentinel", "--config", "sentinel.yaml"],
+            &["poll_interval: 5s", "http://fleet:8000", "topic: clusters"],
+        ),
+        (
+            &["adapter", "--config", "adapter.yaml", "--task", "task.yaml"],
+            &["name: dns", "X-Api-Key", "DB_PASSWORD"],
+        ),
+    ];
+    for (arguments, shown) in rows {
+        let mut command = bellwether(["run"].iter().chain(arguments).copied());
+        command.env("BELLWETHER_BROKER", "amqp://me:s3cret@rabbitmq/").env("DB_PASSWORD", "s3cret");
+        let dumped = run(command.arg("--dump-config").env_remove("BELLWETHER_API").current_dir(dir.path()));
+        assert_eq!((dumped.code, dumped.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        assert!(!dumped.stdout.contains("s3cret"), "{arguments:?}: {}", dumped.stdout);
+        for text in shown {
+            assert!(dumped.stdout.contains(text), "{arguments:?}: {text:?} is missing in {}", dumped.stdout);
+        }
+    }
 }
 
 #[test]
