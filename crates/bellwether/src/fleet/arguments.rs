@@ -89,6 +89,7 @@ pub(crate) enum Action {
 ///   bellwether cluster get
 ///   bellwether cluster get demo -o yaml
 ///   bellwether cluster get --search "labels.env = 'prod' and status.conditions.Ready = 'False'"
+///   bellwether cluster get demo --watch
 ///   bellwether nodepool get --cluster demo --watch
 ///
 /// Exit codes: 0 done, or stopped by a signal; 1 error; 2 invalid arguments.
@@ -108,8 +109,9 @@ pub(crate) struct GetArgs {
     #[arg(long, value_name = "ORDER", default_value = "name", conflicts_with = "watch")]
     pub(crate) order: String,
 
-    /// Keep running and print a line for every change, until Ctrl-C.
-    #[arg(short, long, conflicts_with = "names")]
+    /// Keep running and print a line for every change, until Ctrl-C. With names, only the changes of those resources; one that does
+    /// not exist yet is waited for.
+    #[arg(short, long)]
     pub(crate) watch: bool,
 
     /// The output format: a table; wide, with ID, labels and messages; JSON or YAML, with --watch a document for each change; or

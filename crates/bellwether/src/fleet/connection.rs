@@ -85,13 +85,24 @@ impl Collection {
         pages(&self.client, &query, usize::MAX).await
     }
 
+    /// The resources of a name, the newest first.
+    async fn named(&self, name: &str) -> Result<Vec<Resource>, ClientError> {
+        let search = format!("name = '{}'", name.replace('\\', "\\\\").replace('\'', "''"));
+        self.all(Some(&search), "created_time desc").await
+    }
+
+    /// Whether there is a resource of this name or ID.
+    pub(super) async fn contains(&self, name: &str) -> Result<bool, ClientError> {
+        let Ok(id) = name.parse::<Id>() else { return Ok(!self.named(name).await?.is_empty()) };
+        exists(&self.client, &format!("{}/{id}", self.path())).await
+    }
+
     /// Finds a resource by name or ID. Of several with the name, it is the one that is not being deleted, or else the newest.
     pub(super) async fn find(&self, name: &str) -> anyhow::Result<Resource> {
         if let Ok(id) = name.parse::<Id>() {
             return Ok(self.client.call(Method::GET, &format!("{}/{id}", self.path()), None).await?);
         }
-        let search = format!("name = '{}'", name.replace('\\', "\\\\").replace('\'', "''"));
-        let mut found = self.all(Some(&search), "created_time desc").await?;
+        let mut found = self.named(name).await?;
         let active = found.iter().filter(|resource| !resource.is_deleting()).count();
         if active > 1 {
             anyhow::bail!(
@@ -104,6 +115,15 @@ impl Collection {
         found.into_iter().next().with_context(|| {
             format!("there is no {} {name}; `bellwether {} get` lists all", self.noun.word, self.noun.word)
         })
+    }
+}
+
+/// Whether there is a resource at a path.
+pub(super) async fn exists(client: &Client, path: &str) -> Result<bool, ClientError> {
+    match client.call_raw(Method::GET, path, None).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.status().is_some_and(|status| status.as_u16() == 404) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

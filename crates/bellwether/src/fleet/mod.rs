@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use self::arguments::{
     Action, ClusterArgs, ConnectionArgs, CreateArgs, DeleteArgs, GetArgs, NodepoolArgs, SpecArgs, UpdateArgs,
 };
-use self::connection::{CLUSTER, Collection, NODE_POOL, Noun, connect, pages};
+use self::connection::{CLUSTER, Collection, NODE_POOL, Noun, connect, exists, pages};
 use self::show::{Owners, Width};
 use crate::outcome::Unfinished;
 use crate::output::{Format, ignore_broken_pipe, print, yaml};
@@ -53,7 +53,9 @@ fn run(noun: Noun, cluster: Option<&str>, api: &ConnectionArgs, action: Action) 
         };
         let collection = Collection { client, noun, owner };
         match action {
-            Action::Get(arguments) if arguments.watch => watch::run(&collection, arguments.output).await,
+            Action::Get(arguments) if arguments.watch => {
+                watch::run(&collection, &arguments.names, arguments.output).await
+            }
             Action::Get(arguments) => collection.get(&arguments).await,
             Action::Describe(arguments) => collection.describe(&arguments.name).await,
             Action::Create(arguments) => collection.create(&arguments).await,
@@ -225,7 +227,7 @@ impl Collection {
             return Ok(print(&format!("{} force-deleted", self.name_of(&item)))?);
         }
         let begun = std::time::Instant::now();
-        while !self.is_removed(&path).await? {
+        while exists(&self.client, &path).await? {
             if !arguments.wait {
                 return Ok(print(&format!("{} is being deleted", self.name_of(&item)))?);
             }
@@ -242,14 +244,6 @@ impl Collection {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(print(&format!("{} deleted", self.name_of(&item)))?)
-    }
-
-    async fn is_removed(&self, path: &str) -> Result<bool, ClientError> {
-        match self.client.call_raw(Method::GET, path, None).await {
-            Ok(_) => Ok(false),
-            Err(error) if error.status().is_some_and(|status| status.as_u16() == 404) => Ok(true),
-            Err(error) => Err(error),
-        }
     }
 
     /// Reads a list of a resource, such as its statuses.

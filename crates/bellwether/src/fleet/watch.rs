@@ -1,9 +1,10 @@
-//! `get --watch`: prints all resources, and then a line for every change. After a lost connection the watch resumes at the last
+//! `get --watch`: prints all resources or those of some names, and then a line for every change. After a lost connection the watch resumes at the last
 //! revision. If the server no longer has that revision (410), it starts again with all resources.
 
 use std::time::Duration;
 
 use bellwether_fleet::client::{ClientError, WatchEvent};
+use bellwether_fleet::resource::{Id, Resource};
 use bellwether_fleet::store::Revision;
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
@@ -16,22 +17,26 @@ use crate::signals::StopSignals;
 /// How long to wait before the watch is started again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(collection: &Collection, format: Format) -> anyhow::Result<()> {
+/// Watches the resources of these names or IDs, or all if there are none.
+pub(super) async fn run(collection: &Collection, names: &[String], format: Format) -> anyhow::Result<()> {
     let mut signals = StopSignals::listen()?;
     tokio::select! {
-        ended = follow(collection, format) => ended,
+        ended = follow(collection, names, format) => ended,
         () = signals.next() => Ok(()),
     }
 }
 
-async fn follow(collection: &Collection, format: Format) -> anyhow::Result<()> {
+async fn follow(collection: &Collection, names: &[String], format: Format) -> anyhow::Result<()> {
     let mut last_revision: Revision = 0;
-    let mut printer = Printer { format, owners: Owners::new(), printed_header: false };
+    let mut printer = Printer { names, format, owners: Owners::new(), printed_header: false };
     let mut first = true;
     let mut reported = false;
     loop {
         let error = match collection.client.watch(&collection.path(), last_revision).await {
             Ok(events) => {
+                if first {
+                    report_missing(collection, names).await?;
+                }
                 (first, reported) = (false, false);
                 printer.print_events(collection, events, &mut last_revision).await?
             }
@@ -56,14 +61,26 @@ async fn follow(collection: &Collection, format: Format) -> anyhow::Result<()> {
     }
 }
 
+/// Reports which names do not exist yet. The watch has begun, so that no change after the message is missed.
+async fn report_missing(collection: &Collection, names: &[String]) -> anyhow::Result<()> {
+    for name in names {
+        if !collection.contains(name).await? {
+            eprintln!("there is no {} {name} yet; waiting for it", collection.noun.word);
+        }
+    }
+    Ok(())
+}
+
 /// Prints watch events.
-struct Printer {
+struct Printer<'a> {
+    /// The names or IDs of the resources to print; all if there are none.
+    names: &'a [String],
     format: Format,
     owners: Owners,
     printed_header: bool,
 }
 
-impl Printer {
+impl Printer<'_> {
     /// Prints events until the watch ends, and returns the error that ended it.
     async fn print_events(
         &mut self,
@@ -77,14 +94,22 @@ impl Printer {
                 Ok(event) => event,
                 Err(error) => return Ok(Some(error)),
             };
+            *last_revision = event.revision;
+            if !self.prints(&event.resource) {
+                continue;
+            }
             if event.resource.owner().is_some_and(|owner| !self.owners.contains_key(&owner)) {
                 let more = collection.owners(std::slice::from_ref(&event.resource)).await;
                 self.owners.extend(more.unwrap_or_default());
             }
             self.print_event(collection, &event)?;
-            *last_revision = event.revision;
         }
         Ok(None)
+    }
+
+    fn prints(&self, item: &Resource) -> bool {
+        let is_of = |name: &String| *name == item.name || name.parse().is_ok_and(|id: Id| id == item.id);
+        self.names.is_empty() || self.names.iter().any(is_of)
     }
 
     fn print_event(&mut self, collection: &Collection, event: &WatchEvent) -> anyhow::Result<()> {

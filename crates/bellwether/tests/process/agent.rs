@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::heartbeat::{HeartbeatFixture, UP, healthy, resource};
-use crate::server::{Server, bellwether, get, run, up};
+use crate::server::{Server, bellwether, get, metric, run, up};
 
 /// A running agent. On drop it is killed, as in a crash.
 pub(crate) struct Agent {
@@ -24,9 +24,7 @@ impl Agent {
         let mut command = bellwether(["run", "agent", "--listen", "127.0.0.1:0", "--kubeconfig"]);
         command.arg(kubeconfig).args(arguments).env("RUST_LOG", "info,bellwether_heartbeat=debug");
         let process = Server::launch(dir, &mut command);
-        let line = process.line();
-        let (_, rest) = line.split_once("http://").expect("the agent prints its address");
-        let http = rest.split_once(' ').unwrap().0.to_owned();
+        let http = process.role_address("agent");
         Self { process, http }
     }
 
@@ -37,8 +35,7 @@ impl Agent {
 
     /// The value of a metric, by its name with labels.
     pub(crate) fn metric(&self, name: &str) -> Option<String> {
-        let (_, metrics) = get(&self.http, "/metrics");
-        metrics.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+        metric(&self.http, name)
     }
 }
 

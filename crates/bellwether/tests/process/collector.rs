@@ -57,13 +57,10 @@ async fn collector_without_prometheus_is_healthy_and_ready_and_stops() {
         bellwether(["run", "collector", "--disable-status-reporting", "--listen", "127.0.0.1:0"]);
     command.args(["--from", NOWHERE, "--to-upload", NOWHERE, "--match", "up", "--component", "uwl"]);
     let mut collector = Server::launch(&dir.path().join("collector"), &mut command);
-    let line = collector.line();
-    assert!(line.starts_with("The collector of http://127.0.0.1:9/federate is up; "), "{line}");
-    let (_, rest) = line.split_once("; http://").unwrap();
-    let address = rest.split_once(' ').unwrap().0;
-    eventually("the first cycle", || async { (get(address, "/readyz").0 == 200).then_some(()) }).await;
-    assert_eq!(get(address, "/healthz").0, 200);
-    let metrics = get(address, "/metrics").1;
+    let address = collector.role_address("collector of http://127.0.0.1:9/federate");
+    eventually("the first cycle", || async { (get(&address, "/readyz").0 == 200).then_some(()) }).await;
+    assert_eq!(get(&address, "/healthz").0, 200);
+    let metrics = get(&address, "/metrics").1;
     let failed = r#"acm_uwl_metrics_collector_federate_requests_total{type="federate",status_code="0"} 1"#;
     assert!(metrics.contains(failed), "{metrics}");
     assert_eq!(collector.terminate().code(), Some(0));
@@ -158,8 +155,7 @@ async fn memory_is_bounded_by_the_size_limit_whatever_prometheus_sends() {
         command.args(["--from", &serve(source), "--to-upload", &serve(accept), "--match", "up"]);
         command.args(["--limit-bytes", &(LIMIT_KIB * 1024).to_string()]);
         let collector = Server::launch(&dir.path().join("collector"), &mut command);
-        let line = collector.line();
-        let address = line.split_once("; http://").unwrap().1.split_once(' ').unwrap().0.to_owned();
+        let address = collector.role_address("collector");
         eventually("the first cycle", || async { (get(&address, "/readyz").0 == 200).then_some(()) }).await;
         assert!(collector.log().contains(message), "{}", collector.log());
         let peak = collector.peak_memory_kib();

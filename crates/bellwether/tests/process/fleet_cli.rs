@@ -4,6 +4,7 @@ use std::process::Command;
 
 use axum::http::Method;
 use bellwether_fleet::resource::Resource;
+use bellwether_testkit::eventually;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -73,7 +74,7 @@ impl Fixture {
 }
 
 /// Splits a line of a table into its cells.
-fn cells(line: &str) -> Vec<&str> {
+pub(crate) fn cells(line: &str) -> Vec<&str> {
     line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
 }
 
@@ -302,5 +303,25 @@ fn watch_prints_all_clusters_and_then_every_change() {
         event = line(&watch);
     }
     assert_eq!(event[..2], ["DELETED", "other"]);
+    assert_eq!(watch.terminate().code(), Some(0), "{}", watch.log());
+}
+
+#[tokio::test]
+async fn watch_of_a_name_waits_for_it_and_prints_no_other_changes() {
+    let fixture = Fixture::new();
+    let mut watch = Server::launch(
+        &fixture.dir.path().join("watch"),
+        &mut fixture.command(&["cluster", "get", "demo", "--watch", "-o", "name"]),
+    );
+    eventually("the watch waits", || async {
+        (watch.log() == "there is no cluster demo yet; waiting for it\n").then_some(())
+    })
+    .await;
+    fixture.stdout(&["cluster", "create", "other"]);
+    fixture.stdout(&["cluster", "create", "demo"]);
+    assert_eq!(watch.line(), "ADDED cluster/demo");
+    fixture.stdout(&["cluster", "update", "other", "-l", "env=prod"]);
+    fixture.stdout(&["cluster", "update", "demo", "-l", "env=prod"]);
+    assert_eq!(watch.line(), "MODIFIED cluster/demo");
     assert_eq!(watch.terminate().code(), Some(0), "{}", watch.log());
 }

@@ -9,6 +9,7 @@ mod addon;
 mod agent;
 #[cfg(feature = "real-kubernetes")]
 mod agent_rbac;
+mod broker;
 mod collector;
 #[cfg(feature = "real-kubernetes")]
 mod console_blocks;
@@ -36,11 +37,14 @@ mod masks;
 mod observability;
 #[cfg(feature = "real-postgres")]
 mod postgres_proxy;
+mod pulse_observer;
 mod pulses;
 mod pulses_crash;
 #[cfg(feature = "real-kubernetes")]
 mod python_client;
+mod sentinel;
 mod server;
 mod spokes;
 mod start;
 mod stop;
+mod use_cases;

@@ -2,30 +2,39 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use axum::http::Method;
 use bellwether_api::addon::ManagedClusterAddOn;
 use bellwether_fleet::client::{Client, ListOf};
 use bellwether_fleet::resource::Resource;
 use bellwether_testkit::eventually;
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
+use crate::fleet_cli::cells;
+use crate::pulse_observer::PulseObserver;
 use crate::server::{Ended, FleetApi, Server, bellwether, run, up};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples/adapter");
 
+/// How long a pulse may take after the commit of its change, and how long a cluster may take to be ready. The targets are 1 s and
+/// 5 s. Other tests share the machine, so the limits are larger; a Sentinel that polls every 10 s exceeds them all the same.
+const PULSE_LIMIT: Duration = Duration::from_secs(3);
+const READY_LIMIT: Duration = Duration::from_secs(8);
+
 /// The cluster of a name, if it exists.
-async fn cluster(api: &Client, name: &str) -> Option<Resource> {
+pub(crate) async fn cluster(api: &Client, name: &str) -> Option<Resource> {
     let found: ListOf<Resource> =
         api.call(Method::GET, &format!("/clusters?search=name='{name}'"), None).await.unwrap();
     found.items.into_iter().next()
 }
 
 /// The status and the generation of a condition.
-fn condition(cluster: &Resource, type_: &str) -> Option<(String, i64)> {
+pub(crate) fn condition(cluster: &Resource, type_: &str) -> Option<(String, i64)> {
     let found = cluster.status.conditions.iter().find(|condition| condition.type_ == type_)?;
     Some((found.status.to_string(), found.observed_generation))
 }
@@ -43,9 +52,69 @@ pub(crate) async fn create(api: &Client, name: &str) -> Resource {
     api.call(Method::POST, "/clusters", Some(&body)).await.unwrap()
 }
 
-async fn update(api: &Client, cluster: &Resource, region: &str) -> Resource {
+pub(crate) async fn update(api: &Client, cluster: &Resource, region: &str) -> Resource {
     let body = json!({"spec": {"region": region}});
     api.call(Method::PATCH, &format!("/clusters/{}", cluster.id), Some(&body)).await.unwrap()
+}
+
+/// A change of the spec makes a cluster not ready at once, and the last known good generation stays available.
+fn assert_not_ready_after_update(cluster: &Resource) {
+    let (generation, last) = (cluster.generation, cluster.generation - 1);
+    assert_eq!(condition(cluster, "Ready"), Some(("False".to_owned(), generation)));
+    assert_eq!(condition(cluster, "Available"), Some(("True".to_owned(), last)));
+}
+
+/// Waits until a change is pulsed and the cluster is ready, both in time.
+async fn wait_for_ready_in_time(api: &Client, observer: &PulseObserver, changed: &Resource) -> Resource {
+    let pulse = observer.wait_for_pulse(changed.id, changed.generation).await;
+    let ready = wait_for_ready(api, &changed.name, changed.generation).await;
+    let since_change =
+        |time: Timestamp| Duration::try_from(time.duration_since(changed.updated_time)).unwrap_or_default();
+    let (pulsed, ready_after) = (since_change(pulse.published_at), since_change(Timestamp::now()));
+    println!("generation {}: pulsed after {pulsed:?}, ready after {ready_after:?}", changed.generation);
+    assert!(pulsed <= PULSE_LIMIT, "{pulsed:?}");
+    assert!(ready_after <= READY_LIMIT, "{ready_after:?}");
+    ready
+}
+
+/// `bellwether cluster get NAME --watch`.
+struct ClusterWatch {
+    process: Server,
+    last: String,
+}
+
+impl ClusterWatch {
+    /// Starts to watch a cluster that does not exist yet.
+    async fn start(directory: &Path, api: &str, name: &str) -> Self {
+        let mut command = bellwether(["cluster", "get", name, "--watch", "--api", api]);
+        let process = Server::launch(&directory.join("watch"), &mut command);
+        eventually("the watch waits", || async { process.log().contains("waiting for it").then_some(()) })
+            .await;
+        Self { process, last: String::new() }
+    }
+
+    /// Waits for the next line with another state: READY, AVAILABLE and GENERATION, or `deleted`.
+    fn next_state(&mut self) -> String {
+        loop {
+            let line = self.process.line();
+            let cells = cells(&line);
+            let state = match cells[0] {
+                "EVENT" => continue,
+                "DELETED" => "deleted".to_owned(),
+                _ => cells[2..5].join(" "),
+            };
+            if state != self.last {
+                self.last.clone_from(&state);
+                return state;
+            }
+        }
+    }
+
+    fn assert_next_states(&mut self, expected: &[&str]) {
+        for state in expected {
+            assert_eq!(self.next_state(), *state);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,28 +125,29 @@ async fn cluster_becomes_ready_by_itself_in_the_demo() {
     let api = Client::new(&server.address("http"), None).unwrap();
     // The spoke is ready when its add-ons are available and its Job has succeeded.
     wait_for_ready(&api, "spoke-1", 1).await;
+    let observer = PulseObserver::new(&dir.join("queue.db")).await;
+    let mut watch = ClusterWatch::start(parent.path(), &server.address("http"), "another").await;
 
     let created = create(&api, "another").await;
     assert_eq!(condition(&created, "Ready"), Some(("False".to_owned(), 1)));
-    let ready = wait_for_ready(&api, "another", 1).await;
+    let ready = wait_for_ready_in_time(&api, &observer, &created).await;
+    watch.assert_next_states(&["False False 1", "True True 1"]);
     let jobs: Api<Job> = Api::namespaced(server.client("spoke-1").await, "default");
     let job = format!("validate-{}", ready.id);
     assert!(jobs.get_opt(&job).await.unwrap().is_some(), "the adapter runs a Job on the spoke");
 
     let updated = update(&api, &ready, "eu-west-2").await;
-    assert_eq!(condition(&updated, "Ready"), Some(("False".to_owned(), 2)));
-    assert_eq!(
-        condition(&updated, "Available"),
-        Some(("True".to_owned(), 1)),
-        "the last known good generation"
-    );
-    let ready = wait_for_ready(&api, "another", 2).await;
+    assert_not_ready_after_update(&updated);
+    let ready = wait_for_ready_in_time(&api, &observer, &updated).await;
     assert_eq!(condition(&ready, "Available"), Some(("True".to_owned(), 2)));
+    watch.assert_next_states(&["False True@1 2", "True True 2"]);
 
     let path = format!("/clusters/{}", ready.id);
     api.call_raw(Method::DELETE, &path, None).await.unwrap();
     eventually("the cluster is gone", || async { cluster(&api, "another").await.is_none().then_some(()) })
         .await;
+    watch.assert_next_states(&["False (deleting) True@2 3", "deleted"]);
+    assert_eq!(watch.process.terminate().code(), Some(0), "{}", watch.process.log());
     assert!(jobs.get_opt(&job).await.unwrap().is_none(), "the adapter has cleaned up");
 }
 
@@ -112,6 +182,13 @@ async fn unavailable_add_on_makes_its_cluster_not_ready_at_once() {
     wait_for_ready(&api, "spoke-1", 1).await;
 }
 
+/// Starts an embedded API server with one cluster.
+pub(crate) fn start_kubernetes(directory: &Path) -> Server {
+    let data = directory.join("kubernetes");
+    let mut command = bellwether(["run", "apiserver", "--listen", "127.0.0.1:0", "--data-dir"]);
+    Server::start(&data, command.arg(&data))
+}
+
 /// The roles as processes: fleet API, Sentinel, and the adapter of the example `namespace` on an API server.
 pub(crate) struct Roles {
     directory: PathBuf,
@@ -137,9 +214,7 @@ impl Roles {
     pub(crate) fn start(directory: &Path, database: &str, broker: &str) -> Self {
         let text = "entities: [{kind: Cluster, plural: clusters, name_min_len: 3, name_max_len: 53, required_adapters: [namespace]}]";
         std::fs::write(directory.join("fleet.yaml"), text).unwrap();
-        let data = directory.join("kubernetes");
-        let mut apiserver = bellwether(["run", "apiserver", "--listen", "127.0.0.1:0", "--data-dir"]);
-        let kubernetes = Server::start(&data, apiserver.arg(&data));
+        let kubernetes = start_kubernetes(directory);
         let mut roles = Self {
             directory: directory.to_owned(),
             database: database.to_owned(),
@@ -205,10 +280,9 @@ impl Roles {
     }
 
     fn launch(&self, name: &str, command: &mut Command) -> Server {
-        let server =
-            Server::launch(&self.directory.join(name), command.env("BELLWETHER_BROKER", &self.broker));
-        let line = server.line();
-        assert!(line.starts_with(&format!("The {name} of ")), "{line}");
+        let command = command.env("BELLWETHER_BROKER", &self.broker);
+        let server = Server::launch(&self.directory.join(name), command);
+        server.role_address(name);
         server
     }
 
@@ -226,14 +300,16 @@ impl Roles {
 
         // What changes while a role is away is done when it is back.
         drop(self.adapter.take());
-        update(&api, &created, "eu-west-2").await;
+        assert_not_ready_after_update(&update(&api, &created, "eu-west-2").await);
+        assert_not_ready_after_update(&cluster(&api, "abc").await.unwrap());
         self.start_adapter();
         wait_for_ready(&api, "abc", 2).await;
         assert_eq!(region().await, "eu-west-2");
         drop(self.sentinel.take());
-        update(&api, &created, "eu-west-3").await;
+        assert_not_ready_after_update(&update(&api, &created, "eu-west-3").await);
         self.start_sentinel();
-        wait_for_ready(&api, "abc", 3).await;
+        let ready = wait_for_ready(&api, "abc", 3).await;
+        assert_eq!(condition(&ready, "Available"), Some(("True".to_owned(), 3)));
         assert_eq!(region().await, "eu-west-3");
 
         api.call_raw(Method::DELETE, &format!("/clusters/{}", created.id), None).await.unwrap();
@@ -244,7 +320,7 @@ impl Roles {
     }
 }
 
-fn sqlite(directory: &Path, name: &str) -> String {
+pub(crate) fn sqlite(directory: &Path, name: &str) -> String {
     format!("sqlite:{}", directory.join(name).display())
 }
 
@@ -288,13 +364,25 @@ fn invalid_settings_are_rejected_with_the_place_and_the_next_step() {
     let config = file("sentinel.yaml", "resource_type: clusters\npoll_intervall: 5s\n");
     let adapter = format!("{EXAMPLES}/namespace/adapter.yaml");
     let task = file("task.yaml", "params:\n  - name: a\n    source: {expression: 'b +'}\n");
-    let rows: [(&[&str], i32, &str); 6] = [
+    let rows: [(&[&str], i32, &str); 7] = [
         (&["sentinel", "--config", &config], 1, "sentinel.yaml:2:1: unknown field `poll_intervall`"),
         (&["sentinel", "--resource-type", "clusters"], 1, "no fleet API is given: name one with --api"),
         (
             &["sentinel", "--resource-type", "clusters", "--api", "http://127.0.0.1:1"],
             1,
             "no broker is given: name one with --broker",
+        ),
+        (
+            &[
+                "sentinel",
+                "--resource-type",
+                "clusters",
+                "--api",
+                "https://me:s3cret@fleet/",
+                "--dump-config",
+            ],
+            1,
+            "the address of the fleet API must not contain a user or a password",
         ),
         (&["sentinel", "--resource-type", "clusters", "--broker", "kafka://a"], 2, "--broker"),
         (&["sentinel", "--resource-type", "clusters", "--shard", "3/3"], 2, "INDEX from 0 to COUNT-1"),
@@ -304,10 +392,46 @@ fn invalid_settings_are_rejected_with_the_place_and_the_next_step() {
         let ended = try_role(arguments);
         assert_eq!(ended.code, Some(code), "{arguments:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(message), "{arguments:?}: {}", ended.stderr);
+        assert!(!(ended.stdout + &ended.stderr).contains("s3cret"), "{arguments:?}");
     }
-    let dumped = try_role(&["sentinel", "--resource-type", "clusters", "--dump-config"]);
-    assert_eq!(dumped.code, Some(0), "{}", dumped.stderr);
-    assert!(dumped.stdout.contains("poll_interval: 5s"), "{}", dumped.stdout);
+}
+
+#[test]
+fn dumped_configuration_has_all_settings_and_no_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    let api = "hyperfleet_api: {base_url: 'http://fleet:8000', auth: {token_path: token}";
+    let files = [
+        ("token", "s3cret".to_owned()),
+        ("sentinel.yaml", format!("resource_type: clusters\nclients: {{{api}}}}}\n")),
+        (
+            "adapter.yaml",
+            format!("adapter: {{name: dns}}\nclients: {{{api}, default_headers: {{X-Api-Key: s3cret}}}}}}\n"),
+        ),
+        ("task.yaml", "params: [{name: password, source: env.DB_PASSWORD}]\n".to_owned()),
+    ];
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    let rows: [(&[&str], &[&str]); 2] = [
+        (
+            &["sentinel", "--config", "sentinel.yaml"],
+            &["poll_interval: 5s", "http://fleet:8000", "topic: clusters"],
+        ),
+        (
+            &["adapter", "--config", "adapter.yaml", "--task", "task.yaml"],
+            &["name: dns", "X-Api-Key", "DB_PASSWORD"],
+        ),
+    ];
+    for (arguments, shown) in rows {
+        let mut command = bellwether(["run"].iter().chain(arguments).copied());
+        command.env("BELLWETHER_BROKER", "amqp://me:s3cret@rabbitmq/").env("DB_PASSWORD", "s3cret");
+        let dumped = run(command.arg("--dump-config").env_remove("BELLWETHER_API").current_dir(dir.path()));
+        assert_eq!((dumped.code, dumped.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        assert!(!dumped.stdout.contains("s3cret"), "{arguments:?}: {}", dumped.stdout);
+        for text in shown {
+            assert!(dumped.stdout.contains(text), "{arguments:?}: {text:?} is missing in {}", dumped.stdout);
+        }
+    }
 }
 
 #[test]

@@ -85,6 +85,12 @@ pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
     (status, body.to_owned())
 }
 
+/// The value of a metric of a process, by its name with labels.
+pub(crate) fn metric(address: &str, name: &str) -> Option<String> {
+    let (_, metrics) = get(address, "/metrics");
+    metrics.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+}
+
 /// A running server. On drop it is killed, as in a crash.
 pub(crate) struct Server {
     child: Child,
@@ -123,6 +129,14 @@ impl Server {
             Ok(line) => line,
             Err(_) => panic!("no line on stdout within {WAIT_TIMEOUT:?}: {}", self.log()),
         }
+    }
+
+    /// Waits until a role prints that it is up, and returns its address for plain HTTP.
+    pub(crate) fn role_address(&self, role: &str) -> String {
+        let line = self.line();
+        assert!(line.starts_with(&format!("The {role} ")), "{line}");
+        let (_, rest) = line.rsplit_once("; http://").expect("a role prints its address");
+        rest.split_once(' ').unwrap().0.to_owned()
     }
 
     /// The content of stderr, also of earlier processes on the same directory.
