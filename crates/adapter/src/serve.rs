@@ -24,7 +24,7 @@ pub const DEFAULT_PARALLELISM: usize = 8;
 const MAX_WAITING: usize = 1000;
 /// How long one event may take with its report.
 const EVENT_TIMEOUT: Duration = PHASES_TIMEOUT.saturating_add(Duration::from_secs(60));
-/// The delay before an event is repeated because a Kubernetes Job was still running, and how often. After that, the next pulse
+/// The delay before an event is repeated because a Job still ran or an object was being deleted, and how often. After that, the next pulse
 /// finds the result.
 const CHECK_BACKOFF: BackoffPolicy =
     BackoffPolicy { initial: Duration::from_millis(500), max: Duration::from_secs(4) };
@@ -60,7 +60,7 @@ pub struct Adapter {
 /// An event of a resource.
 struct Job {
     event: Event,
-    /// The delivery that is settled after it; none if the event is repeated, because a Kubernetes Job was still running.
+    /// The delivery that is settled after it; none if the event is repeated, because its result was not there yet.
     delivery: Option<HeldDelivery>,
     resource: String,
     generation: Option<u64>,
@@ -71,7 +71,7 @@ struct Job {
 /// What remains to be done after an event.
 struct Finished {
     resource: String,
-    /// Repeat this event after its delay, to report the result of a Kubernetes Job soon.
+    /// Repeat this event after its delay, to report the result of a Job or a deletion soon.
     check: Option<(Job, Duration)>,
 }
 
@@ -298,7 +298,7 @@ async fn process(executor: &Executor, job: Job, metrics: &AdapterMetrics) -> Opt
     };
     metrics.observe(&trace, start.elapsed());
     log(&trace);
-    let is_repeated = trace.report == Report::Delivered && trace.has_running_job() && job.checks < MAX_CHECKS;
+    let is_repeated = trace.report == Report::Delivered && trace.is_unfinished() && job.checks < MAX_CHECKS;
     let Job { event, delivery, resource, generation, checks } = job;
     match (delivery, &trace.report) {
         (Some(delivery), Report::Delivered | Report::ResourceGone) => settle(delivery.ack().await),

@@ -102,6 +102,14 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Whether there is more to report soon: an object is being deleted, or a Job has neither succeeded nor failed.
+    pub fn is_unfinished(&self) -> bool {
+        let is_deleted = |resource: &TracedResource| {
+            resource.operation == Operation::Delete && resource.status == Status::Success
+        };
+        self.resources.iter().any(is_deleted) || self.has_running_job()
+    }
+
     /// Whether one of the objects is a Job that has neither succeeded nor failed.
     pub fn has_running_job(&self) -> bool {
         let is_job = |object: &&Value| object.get("kind").and_then(Value::as_str) == Some("Job");

@@ -292,6 +292,25 @@ fn event_that_takes_too_long_is_reported_as_unavailable() {
 }
 
 #[test]
+fn deletion_step_by_step_needs_one_pulse_only() {
+    on_paused_time(async {
+        let (_cluster, fixture) = fixture().await;
+        let running = start(&fixture, Queue::default());
+        let created = running.queue.publish_data(json!({"id": "c1", "generation": 1}));
+        until(&running, &[format!("ack {created}")]).await;
+        fixture.api.cluster.lock()["deleted_time"] = json!("2026-05-01T00:00:00Z");
+        let deleted = running.queue.publish_data(json!({"id": "c1", "generation": 1}));
+        until(&running, &[format!("ack {created}"), format!("ack {deleted}")]).await;
+        assert_eq!(fixture.api.condition("Finalized").0, "False", "first the ConfigMap, then the Namespace");
+        eventually("both are gone", || async {
+            (fixture.api.condition("Finalized").0 == "True").then_some(())
+        })
+        .await;
+        assert_eq!(*running.queue.0.deliveries.lock(), 2);
+    });
+}
+
+#[test]
 fn missing_field_of_a_template_is_reported_once_and_not_retried() {
     const TASK: &str = r#"
 params:

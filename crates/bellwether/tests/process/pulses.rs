@@ -382,7 +382,7 @@ fn invalid_settings_are_rejected_with_the_place_and_the_next_step() {
                 "--dump-config",
             ],
             1,
-            "the address of the fleet API must not contain a user or a password",
+            "base_url must not have a user or a password: use auth.token_path",
         ),
         (&["sentinel", "--resource-type", "clusters", "--broker", "kafka://a"], 2, "--broker"),
         (&["sentinel", "--resource-type", "clusters", "--shard", "3/3"], 2, "INDEX from 0 to COUNT-1"),
