@@ -21,7 +21,7 @@ bench: ## the published figures, side by side with real Kubernetes
 	cargo build --profile dist && KUBEBUILDER_ASSETS="$$(tests/kube/build)" cargo run --profile dist -p bellwether-bench -- apiserver
 
 chaos: ## a thousand kills under load, and a million simulated courses of the observability status
-	BELLWETHER_CRASH_CYCLES=1000 cargo test -p bellwether --test process crash -- --nocapture && BELLWETHER_SIMULATION_SEEDS=1000000 cargo test -p bellwether-observability --test simulation
+	BELLWETHER_CRASH_CYCLES=1000 cargo test -p bellwether --features real-brokers,real-postgres --test process crash -- --nocapture && BELLWETHER_SIMULATION_SEEDS=1000000 cargo test -p bellwether-observability --test simulation
 
 fuzz: $(CARGO_FUZZ) ## malformed requests to the API server, each target for FUZZ_SECONDS (300)
 	PATH="$(CACHE)/tools/bin:$$PATH" scripts/fuzz

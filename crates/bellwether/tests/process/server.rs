@@ -17,6 +17,8 @@ use rustix::process::{Pid, Signal, kill_process};
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a condition is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// How much of the log of a process is printed if its test fails, in bytes.
+const MAX_PRINTED_LOG: usize = 16 * 1024;
 
 /// A command line of the binary.
 pub(crate) fn bellwether<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
@@ -201,6 +203,15 @@ impl Drop for Server {
         // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if thread::panicking() {
+            let log = self.log();
+            let begin = log.len().saturating_sub(MAX_PRINTED_LOG);
+            println!(
+                "--- the end of {}\n{}",
+                self.log.display(),
+                String::from_utf8_lossy(&log.as_bytes()[begin..])
+            );
+        }
     }
 }
 
