@@ -1,4 +1,4 @@
-//! A client that records its requests, and runs an action of the test just before a request is sent.
+//! A client that records its requests, and runs an action of the test just before a request is sent or after it was answered.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use kube::client::Body;
 
-/// The recorded requests of a client, and at most one action to run before a request.
+/// The recorded requests of a client, and at most one action to run before or after a request.
 #[derive(Clone, Default)]
 pub struct Tap {
     inner: Arc<Mutex<Inner>>,
@@ -34,7 +34,16 @@ impl RecordedRequest {
     }
 }
 
+/// When an action runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    BeforeRequest,
+    /// After the server has answered, and before the client gets the response.
+    BeforeResponse,
+}
+
 struct Hook {
+    moment: Moment,
     method: Method,
     path_part: &'static str,
     action: Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>,
@@ -65,10 +74,18 @@ impl Tap {
             inner.requests.push(RecordedRequest { method: request.method().clone(), path: path.clone() });
             inner.hook.take_if(|hook| hook.method == *request.method() && path.contains(hook.path_part))
         };
-        if let Some(hook) = hook {
-            (hook.action)().await;
+        match hook {
+            None => client.send(request).await,
+            Some(hook) if hook.moment == Moment::BeforeRequest => {
+                (hook.action)().await;
+                client.send(request).await
+            }
+            Some(hook) => {
+                let response = client.send(request).await;
+                (hook.action)().await;
+                response
+            }
         }
-        client.send(request).await
     }
 
     /// Sets an action that runs once, before the next request with this method and this part of the path is
@@ -81,8 +98,33 @@ impl Tap {
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
+        self.set_hook(Moment::BeforeRequest, method, path_part, action);
+    }
+
+    /// Like [`before`](Self::before), but the action runs after the server has answered, and the client gets the response when
+    /// the action has finished.
+    pub fn before_response<F>(
+        &self,
+        method: Method,
+        path_part: &'static str,
+        action: impl FnOnce() -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.set_hook(Moment::BeforeResponse, method, path_part, action);
+    }
+
+    fn set_hook<F>(
+        &self,
+        moment: Moment,
+        method: Method,
+        path_part: &'static str,
+        action: impl FnOnce() -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let action = Box::new(move || -> BoxFuture<'static, ()> { Box::pin(action()) });
-        self.lock().hook = Some(Hook { method, path_part, action });
+        self.lock().hook = Some(Hook { moment, method, path_part, action });
     }
 
     /// Whether an action is set that has not started yet.

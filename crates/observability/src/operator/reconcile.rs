@@ -122,7 +122,6 @@ impl Operator {
             applied = self.local.patch(ADDON_NAME, &params, &Patch::Apply(&addon)).await;
         }
         let applied = applied.map_err(failed("copy the spec of the ObservabilityAddon from the hub"))?;
-        self.index.lock().set_local(Some(applied.clone()));
         Ok(Arc::new(applied))
     }
 

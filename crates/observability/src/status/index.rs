@@ -58,7 +58,7 @@ impl Index {
         self.addon.clone()
     }
 
-    /// The add-on was listed, changed, or written by this controller.
+    /// The add-on was listed or changed, also by this controller.
     pub(super) fn apply(&mut self, addon: DynamicObject) {
         if desired_conditions(&addon, self.vocabulary, &*self.clock).is_some() {
             self.dirty.enqueue(Side::Cluster);

@@ -79,20 +79,17 @@ impl StatusController {
         }
     }
 
-    /// Writes the state of the add-on into its own status.
+    /// Writes the state of the add-on into its own status. Only the watch tells the index what was written: a response may be older
+    /// than what the watch has delivered meanwhile.
     async fn write_cluster(&self, addon: Arc<DynamicObject>) -> Result<Next, StatusError> {
         let mut addon = (*addon).clone();
         for _ in 0..WRITE_ATTEMPTS {
             let Some(desired) = desired_conditions(&addon, self.vocabulary, &*self.clock) else {
-                self.index.lock().apply(addon);
                 return Ok(Next::OnChange);
             };
             set_conditions(&mut addon, desired);
             match self.cluster.replace_status(ADDON_NAME, &PostParams::default(), &addon).await {
-                Ok(written) => {
-                    self.index.lock().apply(written);
-                    return Ok(Next::OnChange);
-                }
+                Ok(_) => return Ok(Next::OnChange),
                 Err(error) if has_code(&error, 409) => {}
                 // It was deleted; the watch reports that.
                 Err(error) if has_code(&error, 404) => return Ok(Next::OnChange),

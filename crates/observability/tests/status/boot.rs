@@ -1,9 +1,13 @@
 //! The boot sequence of the design document, and what the status controller writes and does not write (B1, B4, B5, B13).
 
+use std::time::Duration;
+
+use bellwether_observability::decide::transition::Actor;
 use bellwether_observability::vocabulary::Component::{Platform, UserWorkload};
 use bellwether_observability::vocabulary::ComponentReason::{
     ForwardSuccessful, UpdateFailure, UpdateSuccesful,
 };
+use http::Method;
 use serde_json::json;
 
 use crate::fixture::{Fixture, condition};
@@ -56,6 +60,24 @@ pub(crate) async fn one_report_causes_one_write_on_each_side(fixture: &Fixture<'
         let writes: Vec<String> = tap.writes().into_iter().map(|sent| sent.method.to_string()).collect();
         assert_eq!(writes, ["PUT"], "one write on {side}");
     }
+}
+
+pub(crate) async fn change_before_the_response_to_a_write_is_not_lost(fixture: &Fixture<'_>) {
+    fixture.create_addons().await;
+    let taps = fixture.start_status_controller();
+    fixture.operator_reports(Platform, UpdateSuccesful).await;
+    fixture.operator_reports(UserWorkload, UpdateSuccesful).await;
+    let both = "Progressing/UpdateSuccesful: MetricsCollector: UpdateSuccesful; UwlMetricsCollector: UpdateSuccesful";
+    fixture.wait_for_state(both).await;
+    let reporter = fixture.reporter(Actor::Collector);
+    taps.spoke.before_response(Method::PUT, "/status", move || async move {
+        reporter.report(UserWorkload, ForwardSuccessful, "").await.unwrap();
+        // The watch delivers the report before the response.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    });
+    fixture.collector_reports(Platform, ForwardSuccessful).await;
+    fixture.wait_for_state("Available/ForwardSuccessful: MetricsCollector: ForwardSuccessful; UwlMetricsCollector: ForwardSuccessful").await;
+    assert!(!taps.spoke.is_set());
 }
 
 pub(crate) async fn idle_controller_writes_nothing(fixture: &Fixture<'_>) {

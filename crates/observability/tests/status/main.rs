@@ -26,6 +26,7 @@ bellwether_testkit::scenarios! {
     boot::boot_sequence_of_the_design_document,
     boot::one_report_causes_one_write_on_each_side,
     boot::idle_controller_writes_nothing,
+    boot::change_before_the_response_to_a_write_is_not_lost,
     boot::duplicate_types_are_repaired,
     boot::unknown_reason_is_degraded_and_can_be_replaced,
     hub::only_the_final_state_is_written_after_an_outage,
