@@ -21,7 +21,7 @@ const MAX_JOBS_PER_TRANSACTION: usize = 512;
 /// How long an operation may take, with its wait.
 const JOB_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often the changes of other processes are looked for.
-const OTHER_PROCESSES_PERIOD: Duration = Duration::from_secs(1);
+const OTHER_PROCESSES_PERIOD: Duration = Duration::from_millis(200);
 
 /// Whether a change must survive a loss of power. Every change survives the end of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
