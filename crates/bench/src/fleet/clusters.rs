@@ -86,7 +86,8 @@ pub(crate) async fn create_clusters(
 /// Creates the cluster with a number, and returns its ID. Labels and spec follow from the number, so that searches match a
 /// known share.
 pub(crate) async fn create_cluster(connection: &mut Connection, number: usize) -> anyhow::Result<String> {
-    let half = |number: usize, [even, odd]: [&'static str; 2]| if number.is_multiple_of(2) { even } else { odd };
+    let half =
+        |number: usize, [even, odd]: [&'static str; 2]| if number.is_multiple_of(2) { even } else { odd };
     let body = json!({
         "kind": "Cluster",
         "name": format!("cluster-{number}"),
